@@ -161,9 +161,14 @@ func (s *canaryStage) template() string {
 // held waits until the canary is held, and the spec was observed.
 func (s *canaryStage) held() {
 	s.Helper()
+	s.heldIs("demoapp", "Canary")
+}
+
+func (s *canaryStage) heldIs(kind, reason string) {
+	s.Helper()
 	eventually(s.T, "the hold", func() error {
-		out, err := run(s.Context(), "", "kubectl", "-n", s.ns, "get", "demoapp", "web", "-o", `jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].reason}`)
-		if f := strings.Fields(out); err == nil && (len(f) != 3 || f[0] != f[1] || f[2] != "Canary") {
+		out, err := run(s.Context(), "", "kubectl", "-n", s.ns, "get", kind, "web", "-o", `jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].reason}`)
+		if f := strings.Fields(out); err == nil && (len(f) != 3 || f[0] != f[1] || f[2] != reason) {
 			err = errors.New(out)
 		}
 		return err
@@ -228,4 +233,83 @@ func (s *canaryStage) watch(ctx context.Context) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	s.Logf("samples with as many ready pods of a canary: %v", seen)
+}
+
+// TestCampaignCanary_Judged rolls out versions of a WebServer that answer a fifth of the
+// requests with 500, at five requests a second to the canary: each is rolled back within
+// brokenWithin, for that reason. A version without errors is promoted, and one without
+// requests is not. CANARY_VERSIONS is the number of broken versions.
+func TestCampaignCanary_Judged(t *testing.T) {
+	campaign(t, "campaign-canary")
+	const brokenWithin = 30 * time.Second
+	s := &canaryStage{blockStage: newBlockStage(t)}
+	get := func(path string) string {
+		t.Helper()
+		return s.kubectl("get", "webserver", "web", "-o", "jsonpath="+path)
+	}
+	s.apply(`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: web}, spec: {image: "nginx:1.27.4", replicas: 1, service: {type: ClusterIP},
+		content: {files: {index.html: "1"}}, rollout: {canary: {holdSeconds: 40, maxErrorRatio: "5%"}}}}`)
+	awaitReady(t, s.ns, "webserver/web")
+	s.healthy = s.template()
+	url := "http://" + s.kubectl("get", "service", "web-service", "-o", "jsonpath={.spec.clusterIP}") + "/"
+	start := func() *load.Load {
+		t.Helper()
+		l, err := load.Start(t.Context(), load.Config{URL: url, Rate: 10, Most: 1_000_000, Limit: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := start()
+	n, err := strconv.Atoi(os.Getenv("CANARY_VERSIONS"))
+	if err != nil {
+		n = 3
+	}
+	for i := range n {
+		s.patch("webserver/web", fmt.Sprintf(`{"config":{"http":"split_clients $request_id $broken { 20%% 1; * ''; }","inline":"# %d\nif ($broken) { return 500; }"}}`, i))
+		s.heldIs("webserver", "Canary")
+		ready, err := time.Parse(time.RFC3339, get("{.status.canary.since}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.prints("RolledBack", "get", "webserver", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].reason}`)
+		stopped, err := time.Parse(time.RFC3339, get("{.status.lastActions[0].time}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := stopped.Sub(ready)
+		t.Logf("stopped after %s: %s", after, get("{.status.lastActions[0].message}"))
+		if after > brokenWithin {
+			t.Errorf("version %d was stopped after %s", i, after)
+		}
+		if got := get("{.status.lastActions[0].reason} {.status.lastActions[0].type}"); got != "ErrorRatioExceeded Rollback" {
+			t.Errorf("the action of version %d: %s", i, got)
+		}
+		if i == 0 {
+			t.Log(s.kubectl("get", "webserver", "web"), "\n", get(`{.status.conditions[?(@.type=="Ready")].message}`))
+		}
+		s.prints("1 1 1", "get", "deploy", "web", "-o", "jsonpath={.status.replicas} {.status.updatedReplicas} {.status.availableReplicas}")
+		if got := s.template(); got != s.healthy {
+			t.Errorf("version %d: another revision serves", i)
+		}
+	}
+	l.End()
+	t.Logf("with the broken versions: %s", l.Wait())
+
+	l = start()
+	s.patch("webserver/web", `{"config":null,"content":{"files":{"index.html":"2"}}}`)
+	s.heldIs("webserver", "Canary")
+	s.prints("1 1 1", "get", "deploy", "web", "-o", "jsonpath={.status.replicas} {.status.updatedReplicas} {.status.availableReplicas}")
+	awaitReady(t, s.ns, "webserver/web")
+	l.End()
+	if result := l.Wait(); result.Failed() > 0 {
+		t.Errorf("requests failed during the promotion: %s", result)
+	}
+	if restarts := s.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.initContainerStatuses[?(@.name==\"judge\")].lastState.terminated.message}"); !strings.Contains(restarts, "within the limit of 5%") {
+		t.Errorf("the verdict: %q", restarts)
+	}
+
+	s.patch("webserver/web", `{"content":{"files":{"index.html":"3"}}}`)
+	s.heldIs("webserver", "NotJudged")
+	t.Log(get(`{.status.conditions[?(@.type=="Ready")].message}`))
 }

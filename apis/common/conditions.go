@@ -44,6 +44,8 @@ const (
 	ReasonBeforeRollout = "BeforeRollout"
 	// ReasonCanary: a few pods of the new revision serve until they are promoted.
 	ReasonCanary = "Canary"
+	// ReasonNotJudged: a canary had too few requests to be promoted by itself.
+	ReasonNotJudged = "NotJudged"
 	// ReasonRolloutWaiting: too many other objects are being rolled out because
 	// of the same kind of change.
 	ReasonRolloutWaiting = "RolloutWaiting"

@@ -137,6 +137,7 @@ const (
 // Canary configures the pods that a new revision begins with.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.promote) || self.promote != 'Manual' || !has(self.holdSeconds)",message="holdSeconds has no effect with promote Manual: remove it",fieldPath=".holdSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.minRequests) || has(self.maxErrorRatio)",message="minRequests has no effect without maxErrorRatio: set it, or remove minRequests",fieldPath=".minRequests"
 type Canary struct {
 	// pods is the number of pods, but not more than there are replicas. Unset
 	// means 1. An autoscaler that changes the number of replicas meanwhile changes
@@ -157,7 +158,38 @@ type Canary struct {
 	// holdSeconds. Manual waits for promotedRevision.
 	// +optional
 	Promote PromotePolicy `json:"promote,omitempty"`
+
+	// maxErrorRatio is the share of requests to one pod that may be answered with
+	// a 5xx status, such as 5% or 0.5%. A canary that certainly exceeds it is a
+	// failed rollout, and one that had too few requests is not promoted by
+	// itself. Unset means that requests are not counted. Setting or removing it
+	// replaces the pods. Only for WebServer.
+	// +optional
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^(0\.[1-9]|[1-9][0-9]?(\.[0-9])?)%$`
+	MaxErrorRatio string `json:"maxErrorRatio,omitempty"`
+
+	// minRequests is the number of requests to one pod without which it is not
+	// judged. Unset means 50.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=1000000
+	MinRequests *int32 `json:"minRequests,omitempty"`
 }
+
+// CanaryVerdict is what is known about the errors of a canary.
+//
+// +kubebuilder:validation:Enum=NotJudged;Passed;Exceeded
+type CanaryVerdict string
+
+const (
+	// CanaryNotJudged means that a pod had too few requests, or too little time.
+	CanaryNotJudged CanaryVerdict = "NotJudged"
+	// CanaryPassed means that rollout.canary.maxErrorRatio was not exceeded.
+	CanaryPassed CanaryVerdict = "Passed"
+	// CanaryExceeded means that a pod exceeded it.
+	CanaryExceeded CanaryVerdict = "Exceeded"
+)
 
 // CanaryStatus is the observed state of a canary.
 type CanaryStatus struct {
@@ -182,6 +214,18 @@ type CanaryStatus struct {
 	// are, and if rollout.canary.promote is Manual.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
+
+	// verdict is what is known about its errors. It is unset without
+	// rollout.canary.maxErrorRatio.
+	// +optional
+	Verdict CanaryVerdict `json:"verdict,omitempty"`
+
+	// requests and errors are the requests to its pods that were judged, and those
+	// of them that were answered with a 5xx status.
+	// +optional
+	Requests int64 `json:"requests,omitempty"`
+	// +optional
+	Errors int64 `json:"errors,omitempty"`
 }
 
 // Before is a command that runs to its end before a revision is rolled out.
@@ -339,6 +383,9 @@ func (r *Rollout) Inputs() *Rollout {
 	}
 	return &Rollout{RestartedAt: r.RestartedAt}
 }
+
+// Judged reports whether the errors of canaries are counted.
+func (r *Rollout) Judged() bool { return r != nil && r.Canary != nil && r.Canary.MaxErrorRatio != "" }
 
 // Bounds returns by how many pods a rollout exceeds and falls below the desired number, with
 // the defaults of Kubernetes. They have no effect with the strategy Recreate.

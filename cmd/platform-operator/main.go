@@ -40,7 +40,7 @@ their objects with the plugin of kubectl: kubectl platform.`,
 		RunE: run.RunE,
 	}
 	cmd.Flags().AddFlagSet(run.Flags())
-	cmd.AddCommand(run, releaseCommand(), validateCommand(), preflightCommand(), renderCommand())
+	cmd.AddCommand(run, releaseCommand(), validateCommand(), preflightCommand(), renderCommand(), judgeCommand())
 	return cli.Complete(cmd)
 }
 

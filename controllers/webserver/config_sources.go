@@ -55,7 +55,7 @@ func sourcesOf(w *webserverv1.WebServer) sources {
 		s.configMaps, s.secrets = resources.Uses(resources.Options{Pod: w.Spec.Pod})
 	}
 	if generated(w) {
-		s.site = &site{tls: w.Spec.TLS != nil, monitoring: monitored(w), keep: keep(w)}
+		s.site = &site{tls: w.Spec.TLS != nil, monitoring: monitored(w), judged: w.Spec.Rollout.Judged(), keep: keep(w)}
 		if c := w.Spec.Config; c != nil {
 			s.site.snippet, s.site.http, s.config = c.Inline, c.HTTP, c.ConfigMapRef
 		}
@@ -141,7 +141,7 @@ func generated(w *webserverv1.WebServer) bool {
 
 // configured reports whether the spec requires a generated configuration.
 func configured(w *webserverv1.WebServer) bool {
-	return w.Spec.Config != nil || w.Spec.Content != nil || w.Spec.TLS != nil || monitored(w)
+	return w.Spec.Config != nil || w.Spec.Content != nil || w.Spec.TLS != nil || monitored(w) || w.Spec.Rollout.Judged()
 }
 
 // keep returns what is kept of the content of earlier revisions, or nil.

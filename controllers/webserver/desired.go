@@ -16,6 +16,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -35,6 +36,7 @@ func replicas(w *webserverv1.WebServer) int32 {
 // and the content of the ConfigMaps and Secrets that it refers to.
 type pods struct {
 	webserverv1.WebServerSpec
+	Judged  bool              `json:"judged,omitempty"`
 	Sources map[string]string `json:"sources,omitempty"`
 	Secrets string            `json:"secrets,omitempty"`
 }
@@ -55,7 +57,7 @@ func inputs(w *webserverv1.WebServer, m material) pods {
 	if s.Monitoring = nil; monitored(w) {
 		s.Monitoring = &common.Monitoring{Enabled: true, Resources: w.Spec.Monitoring.Resources}
 	}
-	return pods{WebServerSpec: *s, Sources: m.hashes, Secrets: m.secrets}
+	return pods{WebServerSpec: *s, Judged: w.Spec.Rollout.Judged(), Sources: m.hashes, Secrets: m.secrets}
 }
 
 // object is a WebServer as one reconcile handles it.
@@ -81,7 +83,7 @@ func (x *object) Spec() workload.Spec {
 	w := x.w
 	s := workload.Spec{
 		Kind: webserverv1.Kind, Owner: w, Labels: w.PodLabels(), Container: containerName,
-		Sidecars: []string{rollout.ConfigTest, exporterName}, Profile: common.SecurityRestricted, Commands: commands,
+		Sidecars: []string{rollout.ConfigTest, exporterName, judge.Container}, Profile: common.SecurityRestricted, Commands: commands,
 		Scratch: scratch, Carried: &carried,
 		IgnoreLogLines: []string{
 			`the "user" directive makes sense only`, // every nginx logs it that does not run as root
@@ -105,6 +107,9 @@ func (x *object) Spec() workload.Spec {
 func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	if x.missing != nil {
 		return nil, nil, x.missing
+	}
+	if x.w.Spec.Rollout.Judged() && x.platform.WebServer.JudgeImage == "" {
+		return nil, nil, fault.Stalled(msgNoJudge)
 	}
 	return inputs(x.w, x.material), template(x.w, x.material, x.platform), nil
 }

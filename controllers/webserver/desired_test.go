@@ -120,7 +120,13 @@ func decode[T any](t *testing.T, doc []byte) *T {
 }
 
 // platform is the platform configuration of these tests.
-var platform = config.Default()
+var platform = judging(config.Default())
+
+// judging adds an image that judges canaries.
+func judging(p config.Platform) config.Platform {
+	p.WebServer.JudgeImage = "platform-operator:dev"
+	return p
+}
 
 // children returns the intents of the children that can be created.
 func children(t *testing.T, w *webserverv1.WebServer, o Observed, platform config.Platform) []apply.Intent {

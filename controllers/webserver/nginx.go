@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 )
 
@@ -34,6 +35,7 @@ type site struct {
 	http       string // of the user, for the http block; "" for none
 	tls        bool
 	monitoring bool
+	judged     bool
 	keep       *webserverv1.Keep // nil for no content of other revisions
 }
 
@@ -72,6 +74,7 @@ func (s site) text(tls string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	theirs, _ := nginxconf.Directives(s.snippet) // nginx reports errors in the texts
+	ownLog := slices.Contains(theirs, "access_log")
 	inHTTP, _ := nginxconf.Directives(s.http)
 	theirs = append(theirs, inHTTP...)
 	unlessTheirs := func(name, value string) {
@@ -104,7 +107,21 @@ func (s site) text(tls string) string {
 		}
 		line("}")
 	}
+	log := fmt.Sprintf("access_log syslog:server=127.0.0.1:%d,nohostname,tag=nginx webserver_judge if=$webserver_judged;", judge.Port)
+	if s.judged {
+		line("log_format webserver_judge $status;")
+		line("map $http_user_agent $webserver_judged {")
+		line("    default 1;")
+		line("    ~^kube-probe/ 0;")
+		line("}")
+	}
+	if s.judged && !ownLog {
+		line("%s", log) // next to that of nginx.conf, which one in the server block would replace
+	}
 	line("server {")
+	if s.judged && ownLog {
+		line("    %s", log)
+	}
 	line("    listen %d;", nginxPort)
 	if s.tls {
 		line("    listen %d ssl;", tlsPort)

@@ -13,10 +13,12 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
 // carried is the volume with the content, of which pods also mount other versions if the
@@ -69,6 +71,9 @@ func template(w *webserverv1.WebServer, m material, platform config.Platform) *c
 		markDraining(server)
 		pod.WithInitContainers(configTest(pod, server, m))
 	}
+	if w.Spec.Rollout.Judged() {
+		pod.WithVolumes(judgeVolume(w)).WithInitContainers(judgeContainer(w, platform.WebServer.JudgeImage))
+	}
 	pod.WithContainers(server)
 	if monitored(w) {
 		pod.WithContainers(exporter(w, platform.WebServer.ExporterImage))
@@ -106,6 +111,9 @@ func reserved(w *webserverv1.WebServer, m material) []string {
 	if testsConstantPaths(m) {
 		names = append(names, testVolume)
 	}
+	if w.Spec.Rollout.Judged() {
+		names = append(names, judge.Container)
+	}
 	return names
 }
 
@@ -127,8 +135,8 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 }
 
 // commands matches those of the containers: the hook of markDraining, and the commands of
-// configTest and exporter. Those of earlier versions must stay in it.
-var commands = regexp.MustCompile(fmt.Sprintf(`^(sh -c touch %[1]s; sleep \d+; rm -f %[1]s|nginx -t -q|--nginx\.scrape-uri=http://127\.0\.0\.1:\d+/stub_status)$`, drainingFile))
+// configTest, judgeContainer and exporter. Those of earlier versions must stay in it.
+var commands = regexp.MustCompile(fmt.Sprintf(`^(sh -c touch %[1]s; sleep \d+; rm -f %[1]s|nginx -t -q|judge|--nginx\.scrape-uri=http://127\.0\.0\.1:\d+/stub_status)$`, drainingFile))
 
 // markDraining makes nginx ask clients to open another connection while the pod
 // drains, which the generated configuration does if a file exists. Otherwise nginx
@@ -198,12 +206,43 @@ func exporterResources(w *webserverv1.WebServer) *corev1ac.ResourceRequirementsA
 	if r := w.Spec.Monitoring.Resources; r != nil {
 		return resources.Requirements(r)
 	}
-	limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	return smallResources(w, "64Mi")
+}
+
+// smallResources returns the resources of a container of the operator.
+func smallResources(w *webserverv1.WebServer, memory string) *corev1ac.ResourceRequirementsApplyConfiguration {
+	limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
 	if r := w.Spec.Resources; r != nil && !r.Limits.Cpu().IsZero() {
 		limits[corev1.ResourceCPU] = resource.MustParse("100m")
 	}
 	return corev1ac.ResourceRequirements().WithLimits(limits).
 		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")})
+}
+
+// judgeContainer returns a container that counts the errors of a canary. It starts before
+// nginx, runs as long as the pod, and has no port that others can connect to.
+func judgeContainer(w *webserverv1.WebServer, image string) *corev1ac.ContainerApplyConfiguration {
+	return corev1ac.Container().
+		WithName(judge.Container).
+		WithImage(image).
+		WithImagePullPolicy(resources.PullPolicy("", image)).
+		WithArgs("judge").
+		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
+		WithSecurityContext(resources.RestrictedContainer()).
+		WithResources(smallResources(w, "32Mi")).
+		WithVolumeMounts(
+			corev1ac.VolumeMount().WithName(judge.Container).WithMountPath("/etc/judge").WithReadOnly(true),
+			corev1ac.VolumeMount().WithName(runVolume).WithMountPath(nginxconf.RunFolder))
+}
+
+// judgeVolume returns the volume with the settings. They are not in the template, so that
+// the pods of a canary are not replaced when it is promoted.
+func judgeVolume(w *webserverv1.WebServer) *corev1ac.VolumeApplyConfiguration {
+	own := corev1ac.DownwardAPIVolumeFile().WithPath(judge.TemplateFile).
+		WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath("metadata.annotations['" + naming.AnnotationTemplate + "']"))
+	return corev1ac.Volume().WithName(judge.Container).WithProjected(corev1ac.ProjectedVolumeSource().WithDefaultMode(0o444).WithSources(
+		corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().WithName(workload.JudgeName(w)).WithOptional(true)),
+		corev1ac.VolumeProjection().WithDownwardAPI(corev1ac.DownwardAPIProjection().WithItems(own))))
 }
 
 // volumesOf returns the volumes of the pod and their mounts in the server.

@@ -16,6 +16,7 @@ import (
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -304,7 +305,7 @@ func TestDesired_UsesNoRevisionThatWaitsForTheSpec(t *testing.T) {
 }
 
 func TestTemplateRules_AllowAllThatTheKindGenerates(t *testing.T) {
-	rules := resources.TemplateRules{Profile: common.SecurityRestricted, Containers: []string{containerName, exporterName, rollout.ConfigTest}, Commands: commands}
+	rules := resources.TemplateRules{Profile: common.SecurityRestricted, Containers: []string{containerName, exporterName, rollout.ConfigTest, judge.Container}, Commands: commands}
 	for name, in := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			w, o := in()

@@ -74,6 +74,9 @@ func (p Platform) Validate() error {
 			f.add("%s is %q, must be an image such as memcached:1.6", i.field, i.image)
 		}
 	}
+	if i := p.WebServer.JudgeImage; strings.ContainsAny(i, " \t\r\n") {
+		f.add("webServer.judgeImage is %q, must be the image of the operator, or empty", i)
+	}
 	return errors.Join(f...)
 }
 

@@ -282,6 +282,12 @@ func (p Printer) canary(c *common.CanaryStatus) string {
 	if c.Until != nil {
 		s += fmt.Sprintf(", until %s", c.Until.UTC().Format(time.TimeOnly)+" UTC")
 	}
+	if c.Verdict != "" {
+		s += fmt.Sprintf(", %s", c.Verdict)
+	}
+	if c.Requests > 0 {
+		s += fmt.Sprintf(" (%d of %d requests failed)", c.Errors, c.Requests)
+	}
 	return s
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/pkg/judge"
 )
 
 // Problem is why a container or a pod is not ready.
@@ -166,6 +168,9 @@ func lastCrash(s corev1.ContainerStatus, ends bool) *corev1.ContainerStateTermin
 		if t == nil || slices.Contains(nodeOff, t.Reason) {
 			continue
 		}
+		if _, judged := judge.Parse(t.Message); judged {
+			continue // the container ends to report it
+		}
 		if t.ExitCode != 0 || !ends && !s.Ready && s.RestartCount > 0 {
 			return t
 		}
@@ -291,12 +296,21 @@ func ReadySince(p *corev1.Pod) (since time.Time, ok bool) {
 			since, ok = c.LastTransitionTime.Time, true
 		}
 	}
+	if running := RunningSince(p); running.After(since) {
+		since = running
+	}
+	return since, ok
+}
+
+// RunningSince returns since when the containers of a pod that serve have all been running
+// without a restart, by the clock of its node.
+func RunningSince(p *corev1.Pod) (since time.Time) {
 	for _, s := range p.Status.ContainerStatuses {
 		if r := s.State.Running; r != nil && r.StartedAt.After(since) {
 			since = r.StartedAt.Time
 		}
 	}
-	return since, ok
+	return since
 }
 
 // pullError returns the error of the registry, which the message of a back-off repeats

@@ -245,6 +245,7 @@ func (r TemplateRules) container() rule {
 		"securityContext": object{
 			"capabilities": object{}.with("drop").check,
 		}.with("readOnlyRootFilesystem").check,
+		"restartPolicy":          only(string(corev1.ContainerRestartPolicyAlways)),
 		"terminationMessagePath": only(corev1.TerminationMessagePathDefault),
 		"volumeMounts":           list(object{}.with("mountPath", "name", "readOnly", "subPath").check),
 		"args":                   r.command, "command": r.command,

@@ -92,7 +92,7 @@ func (d *Decision) settle(history []Revision, seen Observed) {
 // promotes reports whether the hold ends because the pods were ready for long enough.
 func (d *Decision) promotes(seen Observed) bool {
 	left, ok := d.holdLeft(seen.Deployment, seen.Pods, d.question.Now)
-	return ok && left <= 0
+	return ok && left <= 0 && d.passed(seen.Pods)
 }
 
 // holdLeft returns how much longer pods are held that are ready, and false if they are
@@ -117,7 +117,7 @@ func (d *Decision) canarySince(live *appsv1.Deployment, pods []corev1.Pod) (time
 	times := make([]time.Time, len(own))
 	for i, p := range own {
 		var ready bool
-		if times[i], ready = podstate.ReadySince(p); !ready {
+		if times[i], ready = servesSince(p); !ready {
 			return time.Time{}, false
 		}
 	}
@@ -220,6 +220,10 @@ func (d *Decision) canaryStatus(dep *appsv1.Deployment, pods []corev1.Pod) *comm
 	if all > 0 {
 		s.TrafficPercent = (100*s.ReadyPods + all/2) / all
 	}
+	if d.judged() {
+		verdict, v := d.verdict(pods)
+		s.Verdict, s.Requests, s.Errors = verdict, v.Requests, v.Errors
+	}
 	since, ok := d.canarySince(dep, pods)
 	if !ok {
 		return s
@@ -242,10 +246,14 @@ func (p *progress) holds() bool {
 
 func (p *progress) reportHold() {
 	d := p.decision
-	p.state.Ready = conditions.False(msgCanary, d.Serving.Number)
-	if left, ok := d.holdLeft(p.dep, p.pods, p.out.Now); ok {
+	left, ok := d.holdLeft(p.dep, p.pods, p.out.Now)
+	switch {
+	case !ok:
+		p.state.Ready = conditions.False(msgCanaryManual, d.Serving.Number, d.Serving.Number)
+	case left <= 0 && !d.passed(p.pods): // a verdict triggers a reconcile
+		p.state.Ready = conditions.False(msgNotJudged, d.Serving.Number, d.minRequests(), d.Serving.Number)
+	default:
+		p.state.Ready = conditions.False(msgCanary, d.Serving.Number)
 		p.out.RequeueAfter(max(left, time.Second))
-		return
 	}
-	p.state.Ready = conditions.False(msgCanaryManual, d.Serving.Number, d.Serving.Number)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -67,6 +68,16 @@ func (w *canaryWorld) starts(before time.Duration) {
 	w.seen.Pods[0].CreationTimestamp = metav1.NewTime(w.now.Add(-before))
 }
 
+// verdict ends the container that judges the last pod, which is then ready again.
+func (w *canaryWorld) verdict(message string) {
+	p := &w.seen.Pods[len(w.seen.Pods)-1]
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: judge.Container, Ready: true, RestartCount: 1, State: running, LastTerminationState: ended(0, "Completed", message),
+	}}
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: p.CreationTimestamp}}
+	p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.now)
+}
+
 // state returns the conditions, the image of the Deployment, and whether it is held.
 func (w *canaryWorld) state() string {
 	w.t.Helper()
@@ -84,6 +95,7 @@ func TestCanary(t *testing.T) {
 	ready := func(w *canaryWorld) { w.run(w.now) }
 	automatic := common.Canary{HoldSeconds: new(int32(testHold.Seconds()))}
 	manual := common.Canary{Promote: common.PromoteManual}
+	judged := common.Canary{HoldSeconds: automatic.HoldSeconds, MaxErrorRatio: "5%"}
 	for name, tc := range map[string]struct {
 		canary  common.Canary
 		image   string // web:2 if it is ""
@@ -210,6 +222,52 @@ func TestCanary(t *testing.T) {
 			ready(w)
 			second(w, 1000)
 		}, want: "Progressing +RolloutFailed web:2 held"},
+		"judged, and passed": {canary: judged, happens: func(w *canaryWorld) {
+			ready(w)
+			second(w, 100)
+			w.verdict("1 of 60 requests failed with 5xx: within the limit of 5%")
+		}, want: "Progressing web:2 free"},
+		"judged, and passed early": {canary: judged, happens: func(w *canaryWorld) {
+			ready(w)
+			second(w, 99)
+			w.verdict("1 of 60 requests failed with 5xx: within the limit of 5%")
+		}, want: "Canary web:2 held"},
+		"too few requests":           {canary: judged, happens: func(w *canaryWorld) { ready(w); second(w, 3600) }, want: "NotJudged web:2 held"},
+		"too few requests, not over": {canary: judged, happens: func(w *canaryWorld) { ready(w); second(w, 99) }, want: "Canary web:2 held"},
+		"too few requests to one of two pods": {canary: common.Canary{Pods: new(int32(2)), HoldSeconds: judged.HoldSeconds, MaxErrorRatio: "5%"}, happens: func(w *canaryWorld) {
+			w.pods = 2
+			ready(w)
+			second(w, 3600)
+			w.verdict("1 of 60 requests failed with 5xx: within the limit of 5%")
+		}, want: "NotJudged web:2 held"},
+		"too few requests, promoted by hand": {canary: judged, happens: func(w *canaryWorld) {
+			ready(w)
+			second(w, 3600)
+			w.rollout.PromotedRevision = new(int64(2))
+		}, want: "Progressing web:2 free"},
+		"judged, and another message": {canary: judged, happens: func(w *canaryWorld) { ready(w); second(w, 3600); w.verdict("killed") }, want: "Canary web:2 held"},
+		"too many errors": {canary: judged, happens: func(w *canaryWorld) {
+			ready(w)
+			w.verdict("12 of 60 requests failed with 5xx: more than the limit of 5%")
+			w.reconcile()
+		}, want: "RolledBack +RolloutFailed web:1 free"},
+		"too many errors, by hand": {canary: common.Canary{Promote: common.PromoteManual, MaxErrorRatio: "5%"}, happens: func(w *canaryWorld) {
+			ready(w)
+			w.verdict("12 of 60 requests failed with 5xx: more than the limit of 5%")
+			w.reconcile()
+		}, want: "RolledBack +RolloutFailed web:1 free"},
+		"too many errors after the promotion": {canary: judged, happens: func(w *canaryWorld) {
+			ready(w)
+			w.rollout.PromotedRevision = new(int64(2))
+			w.reconcile()
+			w.verdict("12 of 60 requests failed with 5xx: more than the limit of 5%")
+			w.reconcile()
+		}, want: "Progressing web:2 free"},
+		"too many errors that are not judged": {canary: manual, happens: func(w *canaryWorld) {
+			ready(w)
+			w.verdict("12 of 60 requests failed with 5xx: more than the limit of 5%")
+			w.reconcile()
+		}, want: "Canary web:2 held"},
 		"a pin that does not exist": {canary: manual, happens: func(w *canaryWorld) {
 			ready(w)
 			w.rollout.PinnedRevision = new(int64(9))
@@ -263,6 +321,34 @@ func TestCanary_Status(t *testing.T) {
 	is("by hand", &common.CanaryStatus{Revision: 2, ReadyPods: 1, TrafficPercent: 25, Since: at(0)})
 	w.rollout.PromotedRevision = new(int64(2))
 	is("promoted", nil)
+}
+
+func TestCanary_Verdict(t *testing.T) {
+	w := edited(t, common.Canary{HoldSeconds: new(int32(testHold.Seconds())), MaxErrorRatio: "5%"}, "web:2")
+	w.run(w.now)
+	w.reconcile()
+	if got := w.status.Canary; got == nil || got.Verdict != common.CanaryNotJudged {
+		t.Errorf("before the verdict: %+v", got)
+	}
+	d := w.decide()
+	want := judge.Settings{Template: w.template(), MaxErrorRatio: "5%", MinRequests: 50, HoldSeconds: int64(testHold.Seconds())}
+	if diff := cmp.Diff(want, d.Judgement()); diff != "" {
+		t.Errorf("the settings (-want +got):\n%s", diff)
+	}
+	w.rollout.OnFailure = common.OnFailureHalt
+	w.verdict("12 of 60 requests failed with 5xx: more than the limit of 5%")
+	w.reconcile()
+	if got := w.status.Canary; got == nil || got.Verdict != common.CanaryExceeded || got.Requests != 60 || got.Errors != 12 {
+		t.Errorf("after the verdict: %+v", got)
+	}
+	if got, want := w.status.LastActions[0].Message, "12 of 60 requests to a pod of the canary failed with 5xx, more than the limit of 5%."; got != want {
+		t.Errorf("the action: got %q, want %q", got, want)
+	}
+	w.rollout.PromotedRevision = new(int64(2))
+	d = w.decide()
+	if got := d.Judgement().Template; got != "" {
+		t.Errorf("pods are judged after the promotion: %q", got)
+	}
 }
 
 func TestCanary_Scale(t *testing.T) {

@@ -88,6 +88,8 @@ const (
 	crashes
 	// rejected: the test of the configuration fails.
 	rejected
+	// exceeded: a canary has too many errors.
+	exceeded
 )
 
 // lasts reports whether the failure is reported before the deadline: containers need
@@ -120,6 +122,9 @@ func (f *failure) worse(other *failure) bool {
 // they mount: the operator has no permission to read them. A missing object,
 // like a quota, does not mean that the revision is bad.
 func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure {
+	if f := d.exceeded(pods); f != nil {
+		return f
+	}
 	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines)
 	if f == nil || f.reason != common.ReasonContainerNotCreated || f.severity != notCreated {
 		return f

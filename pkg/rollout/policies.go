@@ -155,6 +155,9 @@ func (p *progress) fails() bool {
 // roll back to, only a configuration is judged early, which has a condition of its own.
 func (p *progress) certain() bool {
 	f, d := p.failure, p.decision
+	if f != nil && f.severity == exceeded {
+		return true
+	}
 	return f != nil && f.certain && !f.transient && (d.back != nil || f.severity == rejected) &&
 		(d.preparing || !p.memory.healthy.is(d.Serving)) && !slices.ContainsFunc(podsOf(p.pods, d.Serving.hash), podstate.Ready) && p.had(f.within)
 }

@@ -255,6 +255,7 @@ func (m *Model) Plan() (converge.Plan, error) {
 	if !deleting {
 		m.before.addTo(&plan)
 	}
+	m.addJudge(&plan)
 	if d.Template != nil || deleting {
 		plan.Apply = append(plan.Apply, d.Deployment(plan, o.Observed, m.Deployment))
 	}

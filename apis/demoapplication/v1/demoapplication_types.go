@@ -158,6 +158,8 @@ type DemoApplicationSpec struct {
 
 // Rollout configures how changes are rolled out, what runs before, and what
 // happens if a rollout fails.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.canary) || !has(self.canary.maxErrorRatio)",message="the requests of a DemoApplication are not counted; remove maxErrorRatio",fieldPath=".canary.maxErrorRatio",reason=FieldValueForbidden
 type Rollout struct {
 	common.Rollout `json:",inline"`
 

@@ -65,7 +65,7 @@ type WebServer struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",message="must not be set together with autoscaling, which sets the number of pods: remove replicas or autoscaling",fieldPath=".replicas",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'cpu' in self.resources.requests ? string(self.resources.requests['cpu']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'cpu' in self.resources.limits && string(self.resources.limits['cpu']).matches('^[+]?[0.]*[1-9]')))",message="targetCPUUtilizationPercentage is a percentage of the requested CPU: set resources.requests.cpu to more than 0",fieldPath=".autoscaling.targetCPUUtilizationPercentage"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && (has(self.resources.requests) && 'memory' in self.resources.requests ? string(self.resources.requests['memory']).matches('^[+]?[0.]*[1-9]') : has(self.resources.limits) && 'memory' in self.resources.limits && string(self.resources.limits['memory']).matches('^[+]?[0.]*[1-9]')))",message="targetMemoryUtilizationPercentage is a percentage of the requested memory: set resources.requests.memory to more than 0",fieldPath=".autoscaling.targetMemoryUtilizationPercentage"
-// +kubebuilder:validation:XValidation:rule="!(has(self.config) || has(self.content) || has(self.tls) || (has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled)) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc(/nginx(/conf[.]d(/.*)?)?)?/?$'))",message="/etc/nginx/conf.d contains the operator's configuration if config, content, tls or monitoring is set; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!(has(self.config) || has(self.content) || has(self.tls) || (has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled) || (has(self.rollout) && has(self.rollout.canary) && has(self.rollout.canary.maxErrorRatio))) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc(/nginx(/conf[.]d(/.*)?)?)?/?$'))",message="/etc/nginx/conf.d contains the operator's configuration if config, content, tls, monitoring or rollout.canary.maxErrorRatio is set; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr(/share(/nginx(/html(/.*)?)?)?)?/?$'))",message="/usr/share/nginx/html contains the content; use another mountPath, or remove content",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc/nginx/tls(/.*)?/?$'))",message="/etc/nginx/tls contains the certificate; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.service) || !has(self.service.port) || self.service.port != 443",message="port 443 of the Service is HTTPS if tls is set; use another port for HTTP",fieldPath=".service.port",reason=FieldValueForbidden
@@ -89,10 +89,10 @@ type WebServerSpec struct {
 	Service *ServiceSpec `json:"service,omitempty"`
 
 	// config is the content of the nginx server block. It is tested with this
-	// image before a pod serves with it. If config, content, tls or monitoring
-	// is set, and for the official image, /etc/nginx/conf.d contains the
-	// configuration of the operator, which includes this one and replaces that
-	// of the image.
+	// image before a pod serves with it. If config, content, tls, monitoring or
+	// rollout.canary.maxErrorRatio is set, and for the official image,
+	// /etc/nginx/conf.d contains the configuration of the operator, which includes
+	// this one and replaces that of the image.
 	// +optional
 	Config *ConfigSource `json:"config,omitempty"`
 

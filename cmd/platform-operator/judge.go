@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/platform-operator/platform-operator/pkg/judge"
+)
+
+// judgeCommand is the command of a container of the pods of a canary.
+func judgeCommand() *cobra.Command {
+	var files judge.Files
+	cmd := &cobra.Command{
+		Use:    "judge",
+		Short:  "Count the errors of a canary, in its pods",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			debug.SetGCPercent(20) // there is little garbage, and memory in every pod
+			log, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: judge.Port})
+			if err != nil {
+				return fmt.Errorf("receiving the log: %w", err)
+			}
+			return judge.Run(c.Context(), log, files, time.Second)
+		},
+	}
+	cmd.Flags().StringVar(&files.Settings, "settings", "/etc/judge", "folder with the settings")
+	cmd.Flags().StringVar(&files.Verdict, "verdict", "/run/verdict", "file that keeps the verdict")
+	cmd.Flags().StringVar(&files.Message, "message", "/dev/termination-log", "file of the termination message")
+	return cmd
+}

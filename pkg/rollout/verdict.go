@@ -1,0 +1,113 @@
+package rollout
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/judge"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
+)
+
+const defaultMinRequests = 50
+
+// ReasonErrorRatio is the reason of the failure of a canary with too many errors.
+const ReasonErrorRatio = "ErrorRatioExceeded"
+
+// judged reports whether the errors of canaries are counted.
+func (d *Decision) judged() bool { return d.question.Rollout.Judged() }
+
+// Judgement returns what the pods of a canary are judged by.
+func (d *Decision) Judgement() judge.Settings {
+	if !d.judged() {
+		return judge.Settings{}
+	}
+	s := judge.Settings{
+		MaxErrorRatio: d.question.Rollout.Canary.MaxErrorRatio, MinRequests: d.minRequests(), HoldSeconds: int64(d.hold() / time.Second),
+	}
+	if d.canary {
+		s.Template = d.Serving.hash
+	}
+	return s
+}
+
+func (d *Decision) minRequests() int64 {
+	if n := d.question.Rollout.Canary.MinRequests; n != nil {
+		return int64(*n)
+	}
+	return defaultMinRequests
+}
+
+// verdictOf returns the verdict about a pod, and false if there is none.
+func verdictOf(p *corev1.Pod) (judge.Verdict, bool) {
+	for _, s := range p.Status.InitContainerStatuses {
+		if s.Name != judge.Container {
+			continue
+		}
+		for _, state := range []corev1.ContainerState{s.State, s.LastTerminationState} {
+			if t := state.Terminated; t != nil {
+				if v, ok := judge.Parse(t.Message); ok {
+					return v, true
+				}
+			}
+		}
+	}
+	return judge.Verdict{}, false
+}
+
+// verdict returns the verdict about the pods of the canary, which is that about all of
+// them unless one exceeded the limit.
+func (d *Decision) verdict(pods []corev1.Pod) (common.CanaryVerdict, judge.Verdict) {
+	all := judge.Verdict{MaxErrorRatio: d.question.Rollout.Canary.MaxErrorRatio}
+	own := podsOf(pods, d.Serving.hash)
+	known := len(own) > 0
+	for _, p := range own {
+		v, ok := verdictOf(p)
+		switch {
+		case ok && v.Exceeded:
+			return common.CanaryExceeded, v
+		case !ok:
+			known = false
+		}
+		all.Requests += v.Requests
+		all.Errors += v.Errors
+	}
+	if !known {
+		return common.CanaryNotJudged, all
+	}
+	return common.CanaryPassed, all
+}
+
+// passed reports whether nothing is known against the promotion of a canary that was ready
+// for long enough. Too few requests are no success.
+func (d *Decision) passed(pods []corev1.Pod) bool {
+	if !d.judged() {
+		return true
+	}
+	verdict, _ := d.verdict(pods)
+	return verdict == common.CanaryPassed
+}
+
+// exceeded returns the failure of a canary with too many errors, or nil.
+func (d *Decision) exceeded(pods []corev1.Pod) *failure {
+	if !d.canary || !d.judged() {
+		return nil
+	}
+	verdict, v := d.verdict(pods)
+	if verdict != common.CanaryExceeded {
+		return nil
+	}
+	return &failure{reason: ReasonErrorRatio, summary: msgExceeded.With(v.Errors, v.Requests, v.MaxErrorRatio), severity: exceeded, certain: true}
+}
+
+// servesSince returns since when a pod of a canary has been ready. The verdict ends its
+// container, which is not one that serves, so that a pod with a verdict counts since its
+// containers were started.
+func servesSince(p *corev1.Pod) (time.Time, bool) {
+	since, ok := podstate.ReadySince(p)
+	if _, judged := verdictOf(p); !ok || !judged {
+		return since, ok
+	}
+	return podstate.RunningSince(p), true
+}
