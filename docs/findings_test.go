@@ -61,7 +61,7 @@ var findings = []finding{
 	{number: "R03", defect: "see P10", tests: []string{"TestSite_ListensOnIPv6"}},
 	{number: "R04", defect: "see P15", tests: []string{"TestCompare"}},
 	{number: "R05, R17", defect: "rollouts wait for ever by construction", tests: []string{"TestJudge_Warnings"}},
-	{number: "R06", defect: "a field of another client makes the next type invalid", tests: []string{"TestApplier_RemovesFieldsOfOthersThatAreInvalidNow"}},
+	{number: "R06", defect: "a field of another client makes the next type invalid", tests: []string{"TestService_RemovesAdditionsThatLoseRequests"}},
 	{number: "R07b", defect: "a healthy revision fails because a file that it includes no longer exists", tests: []string{"webserver: create outage"}},
 	{number: "R08", defect: "kubectl rollout pause is left on", tests: []string{"TestDeployment_StatesThatItIsNotPaused"}},
 	{number: "R09", defect: "conflicts after --cascade=orphan", tests: []string{"TestReconciler_AdoptsARestoredBackup"}},
