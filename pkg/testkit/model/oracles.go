@@ -418,7 +418,8 @@ func (w *World) isOverlooked(s *scene) bool {
 		return false
 	}
 	_, available := w.works(s.spec, s.in)
-	return s.spec["paused"] == true || s.spec["suspend"] == true || !available
+	isolated := has(s.spec, "networkPolicy") && w.foreign[policyOf(w.kind)] != nil // it waits for its NetworkPolicy
+	return s.spec["paused"] == true || s.spec["suspend"] == true || !available || isolated
 }
 
 func isGivenAway(child metav1.Object, object types.UID) bool {
