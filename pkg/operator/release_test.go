@@ -143,7 +143,7 @@ func TestRelease_FailsWithoutTheNamedManager(t *testing.T) {
 func TestRelease_HookDoesNothingInRenderedManifests(t *testing.T) {
 	helm := map[string]string{ofHelm: "platform-operator"}
 	entry := func(manager string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "batch/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "batch/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")}
 	}
 	released := []string{`scale platform-operator {"spec":{"replicas":0}}`, "release web"}
 	for name, tc := range map[string]struct {
