@@ -55,14 +55,16 @@ type dose struct {
 	least int           // of one load, in requests
 	limit time.Duration // of one request; longer is a failure
 	ways  []way
+	// compares reports that the plain Deployment has to fail requests. On a busy machine the
+	// load may arrive at moments at which it does not.
+	compares bool
 }
 
 var (
 	// benchDose is 400 requests per second, and 20,000 in total, for each
 	// application.
-	benchDose = dose{rate: 100, least: 5000, limit: load.Limit, ways: allWays}
-	// sliceDose is enough for the control to fail requests. It only shows that
-	// none is dropped: on a machine that other processes keep busy, a request can
+	benchDose = dose{rate: 100, least: 5000, limit: load.Limit, ways: allWays, compares: true}
+	// sliceDose only shows that none is dropped: on a machine that other processes keep busy, a request can
 	// wait longer than load.Limit for a processor. One that was dropped is refused,
 	// reset, or never answered.
 	sliceDose = dose{rate: 75, least: 750, limit: 30 * time.Second, ways: allWays}
@@ -298,15 +300,15 @@ func (c rolloutCase) skip(t *testing.T, k kind) string {
 	return ""
 }
 
-// play repeats a case until the control fails a request and the machine was not too
-// busy, and returns the results of the last repetition.
+// play repeats a case until the machine was not too busy and, if the dose compares, the control
+// fails a request, and returns the results of the last repetition.
 func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
 	var rows []measurement
 	var vain strings.Builder // the results that show nothing
 	for n := range attempts {
 		ok := t.Run(fmt.Sprintf("attempt %d", n+1), func(t *testing.T) { rows = c.once(t, k, d) })
 		overloaded := slices.ContainsFunc(rows, measurement.overloaded)
-		if !ok || rows == nil || !overloaded && (c.controlServes != "" || failed(rows, func(f measurement) int { return f.control.Failed(c.allowed...) }) > 0) {
+		if !ok || rows == nil || !overloaded && (!d.compares || c.controlServes != "" || failed(rows, func(f measurement) int { return f.control.Failed(c.allowed...) }) > 0) {
 			return rows
 		}
 		why := "the plain Deployment did not fail a request"
