@@ -324,6 +324,14 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 campaign-e2e: ## All end-to-end tests, and which permissions the operator has used; 20 minutes
 	@CAMPAIGN=e2e $(MAKE) test-e2e
 
+.PHONY: campaign-versions
+campaign-versions: VERSIONS ?= v1.35.4 v1.36.3 v1.37.2
+campaign-versions: bin/cluster ## The end-to-end tests on each of VERSIONS of Kubernetes; 10 minutes for each, and as long again to build it the first time
+	@for v in $(VERSIONS); do \
+		printf '$(BOLD)==> %4ds  Kubernetes %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$v; \
+		rc=0; CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v $(MAKE) test-e2e || rc=$$?; \
+		CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v bin/cluster down; [ $$rc = 0 ]; done
+
 # OPERATOR_TESTS selects some.
 .PHONY: campaign-operator
 campaign-operator: OPERATOR_TESTS ?= ^(TestOperator_|TestPrometheus_|TestDrain_)

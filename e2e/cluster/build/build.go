@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/host"
 	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
@@ -136,6 +138,11 @@ func (b Builder) buildModule(ctx context.Context, a Artifact, into string) error
 	if err != nil {
 		return fmt.Errorf("reading the sources of %s: %w", a.Name, err)
 	}
+	if a.Module == "hyperkube" && a.Version != KubernetesVersion {
+		if source, err = b.otherVersion(ctx, source, into, a.Version); err != nil {
+			return err
+		}
+	}
 	target := "."
 	if len(a.Packages) > 0 {
 		target = a.Packages[0]
@@ -147,6 +154,33 @@ func (b Builder) buildModule(ctx context.Context, a Artifact, into string) error
 	}
 	return safefile.Write(b.sourceStamp(a), []byte(stamp), 0o644)
 }
+
+// indirect are the requirements that go mod tidy looks up: those of another version may be
+// older, and some modules exist in one version only.
+var indirect = regexp.MustCompile(`(?m)^.* // indirect\n`)
+
+// otherVersion copies the module of Kubernetes, and makes it require another version. Which
+// modules that needs is not committed, but looked up.
+func (b Builder) otherVersion(ctx context.Context, source, into, version string) (string, error) {
+	dir := filepath.Join(into, "module")
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		return "", fmt.Errorf("copying the module of Kubernetes: %w", err)
+	}
+	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("reading the module of Kubernetes: %w", err)
+	}
+	text := strings.NewReplacer(KubernetesVersion, version, staging(KubernetesVersion), staging(version)).Replace(string(mod))
+	text = indirect.ReplaceAllString(text, "")
+	if err := safefile.Write(filepath.Join(dir, "go.mod"), []byte(text), 0o644); err != nil {
+		return "", err
+	}
+	_, err = host.Run(ctx, host.Options{Dir: dir, Env: GoEnv(false)}, "go", "mod", "tidy")
+	return dir, err
+}
+
+// staging returns the version of the modules that are released with a version of Kubernetes.
+func staging(version string) string { return strings.Replace(version, "v1.", "v0.", 1) }
 
 // link makes a program in the cache's bin also available in dir, under other names: the
 // one binary answers to the names of its components.

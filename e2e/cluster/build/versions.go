@@ -1,9 +1,11 @@
 package build
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path"
 	"runtime"
 	"strings"
@@ -24,6 +26,10 @@ const (
 	helmVersion       = "v4.3.1"
 	PauseVersion      = "3.10"
 )
+
+// Kubernetes returns the version of Kubernetes: KubernetesVersion, unless the environment
+// selects another one.
+func Kubernetes() string { return cmp.Or(os.Getenv("CLUSTER_KUBERNETES"), KubernetesVersion) }
 
 // Artifact is one `go build` or `go install` that produces programs in the
 // cache.
@@ -59,18 +65,19 @@ func artifacts() []Artifact {
 		plugins    = "github.com/containernetworking/plugins/plugins"
 		versionPkg = "k8s.io/component-base/version"
 	)
-	major, minor := majorMinor(KubernetesVersion)
+	kubernetes := Kubernetes()
+	major, minor := majorMinor(kubernetes)
 	// The API server reports gitVersion at /version, and clients refuse to talk
 	// to a server without one.
 	kubernetesLDFlags := fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
-		versionPkg, KubernetesVersion, major, minor)
+		versionPkg, kubernetes, major, minor)
 	return []Artifact{
 		{
-			Name: ArtifactHyperkube, Version: KubernetesVersion, Dir: "bin", Programs: []string{"hyperkube"}, Takes: "5 min",
+			Name: ArtifactHyperkube, Version: kubernetes, Dir: "bin", Programs: []string{"hyperkube"}, Takes: "5 min",
 			Module: "hyperkube", Sources: []string{"main.go", "go.mod", "go.sum"}, LDFlags: kubernetesLDFlags,
 		},
 		{
-			Name: ArtifactKubectl, Version: KubernetesVersion, Dir: "bin", Programs: []string{"kubectl"}, Takes: "10 s",
+			Name: ArtifactKubectl, Version: kubernetes, Dir: "bin", Programs: []string{"kubectl"}, Takes: "10 s",
 			Module: "hyperkube", Packages: []string{"./kubectl"}, Sources: []string{"kubectl", "go.mod", "go.sum"}, LDFlags: kubernetesLDFlags,
 		},
 		{

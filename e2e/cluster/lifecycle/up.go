@@ -116,7 +116,7 @@ func grow(current, wanted state.Spec, nodesGiven bool) (state.Spec, error) {
 
 func describe(s state.Spec) string {
 	if s.ControlPlaneOnly {
-		return "Kubernetes " + build.KubernetesVersion + ", control plane only"
+		return "Kubernetes " + build.Kubernetes() + ", control plane only"
 	}
 	nodes := "1 node"
 	if s.Nodes > 1 {
@@ -125,7 +125,7 @@ func describe(s state.Spec) string {
 	if !s.DNS {
 		nodes += ", without DNS"
 	}
-	return "Kubernetes " + build.KubernetesVersion + ", " + nodes
+	return "Kubernetes " + build.Kubernetes() + ", " + nodes
 }
 
 // since returns how long ago the cluster was created.
