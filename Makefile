@@ -154,7 +154,7 @@ admission: ## Write bin/admission.md, tables of all rules of admission
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
-	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm; do go -C $$m mod tidy; done
+	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm e2e/engines; do go -C $$m mod tidy; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
@@ -331,6 +331,13 @@ campaign-versions: bin/cluster ## The end-to-end tests on each of VERSIONS of Ku
 		printf '$(BOLD)==> %4ds  Kubernetes %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$v; \
 		rc=0; CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v $(MAKE) test-e2e || rc=$$?; \
 		CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v bin/cluster down; [ $$rc = 0 ]; done
+
+.PHONY: campaign-gitops
+campaign-gitops: bin/cluster ## The samples applied by the engines of Argo CD and Flux: no difference after defaults, scaling and rollbacks; 5 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster HELM_FLAGS='$(HELM_FLAGS) -f e2e/engines/values.yaml'
+	$(call say,'Argo CD and Flux')
+	@go -C e2e/engines test -tags=e2e -count=1 -timeout=30m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -v ./...
 
 # OPERATOR_TESTS selects some.
 .PHONY: campaign-operator
