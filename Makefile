@@ -291,7 +291,7 @@ test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, w
 
 # make test has a part of each: the scenarios whose writes are in another order, and one field of sixteen.
 .PHONY: campaign-crash
-campaign-crash: bin/cluster bin/sharedserver ## All scenarios of crashes, and the drift of every field; 10 minutes
+campaign-crash: bin/cluster bin/sharedserver ## All scenarios of crashes, and the drift of every field; 4 minutes
 	$(call say,'crashes at every write and drift of every field')
 	@CRASH=all DRIFT=all KUBEBUILDER_ASSETS="$$(bin/cluster assets)" bin/sharedserver -servers 2 config/crd/bases \
 		go test -tags=envtest -count=1 -p 2 -parallel=6 -timeout=40m -run '^TestCrash|RestoresEveryStatedField|^TestCampaign_FindsPlantedBugs$$' $(GO_TEST_FLAGS) ./controllers/... ./pkg/testkit/redirect ./pkg/testkit/crash
