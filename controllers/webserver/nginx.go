@@ -69,6 +69,21 @@ func (s site) ipv6() string {
 	return text
 }
 
+// judgedLog returns the log of which the judge counts the lines: what belongs into the http block
+// and into the server block. It is next to the log of nginx.conf, which one in the server block
+// would replace, unless the user has one there.
+func (s site) judgedLog(own bool) (inHTTP, inServer string) {
+	if !s.judged {
+		return "", ""
+	}
+	inHTTP = "log_format webserver_judge $status;\nmap $http_user_agent $webserver_judged {\n    default 1;\n    ~^kube-probe/ 0;\n}\n"
+	log := fmt.Sprintf("access_log syslog:server=127.0.0.1:%d,nohostname,tag=nginx webserver_judge if=$webserver_judged;\n", judge.Port)
+	if own {
+		return inHTTP, "    " + log
+	}
+	return inHTTP + log, ""
+}
+
 // text returns the configuration, with certificate and key in the folder tls.
 func (s site) text(tls string) string {
 	var b strings.Builder
@@ -107,21 +122,10 @@ func (s site) text(tls string) string {
 		}
 		line("}")
 	}
-	log := fmt.Sprintf("access_log syslog:server=127.0.0.1:%d,nohostname,tag=nginx webserver_judge if=$webserver_judged;", judge.Port)
-	if s.judged {
-		line("log_format webserver_judge $status;")
-		line("map $http_user_agent $webserver_judged {")
-		line("    default 1;")
-		line("    ~^kube-probe/ 0;")
-		line("}")
-	}
-	if s.judged && !ownLog {
-		line("%s", log) // next to that of nginx.conf, which one in the server block would replace
-	}
+	format, log := s.judgedLog(ownLog)
+	b.WriteString(format)
 	line("server {")
-	if s.judged && ownLog {
-		line("    %s", log)
-	}
+	b.WriteString(log)
 	line("    listen %d;", nginxPort)
 	if s.tls {
 		line("    listen %d ssl;", tlsPort)
