@@ -123,11 +123,13 @@ func halt(ctx context.Context, c client.Client, mgr Manager, out io.Writer) (boo
 		return false, fmt.Errorf("reading Deployment %s: %w", mgr, err)
 	}
 	if mgr.Hook != "" {
-		if byHelm, err := runByHelm(ctx, c, mgr.Hook, d); err != nil || !byHelm {
-			if err == nil {
-				fmt.Fprintf(out, "Helm does not uninstall Deployment %s: nothing is stopped or released. Before you delete the operator, run platform-operator release\n", mgr)
-			}
+		byHelm, err := runByHelm(ctx, c, mgr.Hook, d)
+		if err != nil {
 			return false, err
+		}
+		if !byHelm {
+			fmt.Fprintf(out, "Helm does not uninstall Deployment %s: nothing is stopped or released. Before you delete the operator, run platform-operator release\n", mgr)
+			return false, nil
 		}
 	}
 	if err := stop(ctx, c, d); err != nil {
@@ -140,13 +142,15 @@ func halt(ctx context.Context, c client.Client, mgr Manager, out io.Writer) (boo
 // runByHelm reports whether Helm has installed the Deployment and created the Job of the hook.
 // Rendered manifests that kubectl applies over an installation by Helm leave Helm's annotation.
 func runByHelm(ctx context.Context, c client.Client, hook string, d *appsv1.Deployment) (bool, error) {
+	if d.Annotations[ofHelm] == "" {
+		return false, nil
+	}
 	job := &metav1.PartialObjectMetadata{}
 	job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
 	if err := c.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: hook}, job); err != nil {
 		return false, fmt.Errorf("reading Job %s: %w", hook, err)
 	}
-	byKubectl := slices.ContainsFunc(job.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(f.Manager, "kubectl") })
-	return d.Annotations[ofHelm] != "" && !byKubectl, nil
+	return !slices.ContainsFunc(job.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(f.Manager, "kubectl") }), nil
 }
 
 func stop(ctx context.Context, c client.Client, d *appsv1.Deployment) error {
