@@ -58,6 +58,8 @@ type failure struct {
 	// one ends the rollout when its pod has had the time within.
 	certain bool
 	within  time.Duration
+	// repeated reports that a container has exited several times.
+	repeated bool
 	// since is when the pod started, by the clocks of other machines.
 	since time.Time
 	// mounting reports that volumes of the pod may not be mounted yet. Only an
@@ -270,14 +272,14 @@ func failureOfExit(d podstate.Diagnosis) *failure {
 	if d.Exit == nil {
 		return f
 	}
-	f.summary = msgCrash.With(d.Container, d.ExitCode())
+	f.summary, f.repeated = msgCrash.With(d.Container, d.ExitCode()), d.Restarts+1 >= attempts
 	if d.Problem == podstate.Recovered {
 		f.severity = recovered
 		return f
 	}
 	// A node may be unable to start a container.
 	ran := d.Exit.Reason != "StartError" || d.Missing
-	f.certain = ran && d.Exit.ExitCode != 0 && !d.Running && d.Restarts+1 >= attempts
+	f.certain = ran && d.Exit.ExitCode != 0 && !d.Running && f.repeated
 	// Other exit codes are not the verdict of the test: it was killed or did not start.
 	if d.Init && d.Container == ConfigTest && d.Exit.ExitCode == testFailed {
 		f.reason, f.summary, f.severity = ReasonConfigInvalid, msgConfigInvalid.With(), rejected

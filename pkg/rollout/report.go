@@ -182,6 +182,11 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	// pods have at least the full duration, and at most the full duration from
 	// now.
 	waiting := d.waiting(now)
+	// Pods that were all available until now have the full duration again: one exit, or a
+	// probe that failed for a moment, is no evidence against their revision.
+	if meta.IsStatusConditionTrue(d.question.Conditions, common.ConditionReady) && (cause == nil || !cause.repeated) {
+		waiting = now
+	}
 	// Timestamps have whole seconds: what has the second in which the deadline
 	// passed was not there before.
 	if waiting.Before(passed) {

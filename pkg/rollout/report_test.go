@@ -258,6 +258,40 @@ func TestReport_AppliesTheDeadlineToThePodsOfAScaleUp(t *testing.T) {
 		w.now = w.now.Add(deadline)
 		w.is("it had its time", " +RolloutFailed", failed)
 	})
+	// All pods were available, and had almost earned the revision its health.
+	runs := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	crashedOnce := runs
+	crashedOnce.RestartCount, crashedOnce.LastTerminationState = 1, ended(1, "Error", "killed")
+	keepsCrashing := crashedOnce
+	keepsCrashing.RestartCount = attempts
+	wasReady := func(t *testing.T, fails corev1.ContainerStatus) *world {
+		w := scaled(t, "web:bad", fails)
+		w.conditions = []metav1.Condition{{Type: common.ConditionReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now.Add(time.Second))}}
+		w.now = w.now.Add(deadline)
+		return w
+	}
+	for name, tc := range map[string]struct {
+		status corev1.ContainerStatus
+		want   string
+	}{
+		"a container exits once after all pods were available":     {status: crashedOnce, want: "Crash "},
+		"a container exits now after all pods were available":      {status: crashingSoon, want: "Crash "},
+		"a probe fails for a moment after all pods were available": {status: runs, want: "NotReady "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := wasReady(t, tc.status)
+			w.is("at once", tc.want, waits)
+			w.reconcilingSince(w.now)
+			w.now = w.now.Add(deadline - time.Second)
+			w.is("it has a second left", tc.want, waits)
+			w.now = w.now.Add(time.Second)
+			w.is("it had its time", "Progressing +RolloutFailed", failed)
+		})
+	}
+	t.Run("a container exits repeatedly although all pods were available", func(t *testing.T) {
+		w := wasReady(t, keepsCrashing)
+		w.is("it had its time", "Progressing +RolloutFailed", failed)
+	})
 	t.Run("a revision that was healthy", func(t *testing.T) {
 		w := scaled(t, "web:1", crashingSoon)
 		w.now = w.now.Add(time.Hour)
