@@ -130,12 +130,19 @@ the root context, and the name of the kind in any case.
 {{- if or (not $kinds) (has (index . 1 | lower) (splitList "," (join "," $kinds | lower))) }}true{{ end -}}
 {{- end -}}
 
+{{/*
+What is before the versions of a CRD, whose schemas are long to parse. The argument is the text.
+*/}}
+{{- define "platform-operator.crdHead" -}}
+{{- (splitn "\n  versions:" 2 .)._0 -}}
+{{- end -}}
+
 {{/* Fails if config.kinds contains a name that is not that of a kind. */}}
 {{- define "platform-operator.checkKinds" -}}
 {{- if .Values.config.kinds -}}
 {{- $known := list -}}
 {{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
-{{- $known = append $known ($.Files.Get $path | fromYaml).spec.names.kind -}}
+{{- $known = append $known (include "platform-operator.crdHead" ($.Files.Get $path) | fromYaml).spec.names.kind -}}
 {{- end -}}
 {{- range .Values.config.kinds -}}
 {{- if not (has . $known) -}}
@@ -329,11 +336,12 @@ include kinds that config.kinds disables.
 {{- $subresources := index . 2 -}}
 {{- $all := index . 3 -}}
 {{- range $path, $_ := $root.Files.Glob "files/crds/*.yaml" -}}
-{{- $spec := ($root.Files.Get $path | fromYaml).spec -}}
+{{- $text := $root.Files.Get $path -}}
+{{- $spec := (include "platform-operator.crdHead" $text | fromYaml).spec -}}
 {{- if or $all (include "platform-operator.hasKind" (list $root $spec.names.kind)) -}}
 {{- $resources := list $spec.names.plural -}}
 {{- range $sub := $subresources -}}
-{{- if hasKey (default dict (first $spec.versions).subresources) $sub -}}
+{{- if regexMatch (printf "\n    subresources:\n(      .*\n)*      %s:" $sub) $text -}}
 {{- $resources = append $resources (printf "%s/%s" $spec.names.plural $sub) -}}
 {{- end -}}
 {{- end }}
