@@ -131,6 +131,12 @@ func (l *lab) install(ctx context.Context) error {
 	if _, err := command(ctx, &apply, "kubectl", "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
+	if l.before != "" {
+		// An earlier operator may need other permissions than those of today.
+		if _, err := command(ctx, nil, "kubectl", "create", "clusterrolebinding", "scale", "--clusterrole=cluster-admin", "--serviceaccount="+operatorNamespace+":"+operatorAccount); err != nil {
+			return err
+		}
+	}
 	return errors.Join(l.writeKubeconfig(ctx, platform+".kubeconfig"), l.serveWebhooks(ctx))
 }
 
