@@ -181,12 +181,7 @@ func (d *Decision) timeLeft(dep *appsv1.Deployment, pods []corev1.Pod, cause *fa
 	// Pod timestamps are from the clocks of nodes. By the operator's own clock,
 	// pods have at least the full duration, and at most the full duration from
 	// now.
-	waiting := d.waiting(now)
-	// Pods that were all available until now have the full duration again: one exit, or a
-	// probe that failed for a moment, is no evidence against their revision.
-	if meta.IsStatusConditionTrue(d.question.Conditions, common.ConditionReady) && (cause == nil || !cause.repeated) {
-		waiting = now
-	}
+	waiting := d.waitingFor(cause, now)
 	// Timestamps have whole seconds: what has the second in which the deadline
 	// passed was not there before.
 	if waiting.Before(passed) {
@@ -242,6 +237,15 @@ func countedFrom(pod, object, now time.Time) time.Time {
 		return object
 	}
 	return pod
+}
+
+// waitingFor is waiting, or now if all pods were available until now: one exit, or a probe
+// that failed for a moment, is no evidence against their revision.
+func (d *Decision) waitingFor(cause *failure, now time.Time) time.Time {
+	if meta.IsStatusConditionTrue(d.question.Conditions, common.ConditionReady) && (cause == nil || !cause.repeated) {
+		return now
+	}
+	return d.waiting(now)
 }
 
 // waiting returns since when the object has been waiting for its pods, by the
