@@ -74,6 +74,7 @@ func TestValues_InvalidOnesAreRejected(t *testing.T) {
 		"account not named":            {args: append([]string{"--set", "serviceAccount.create=false"}, image...), want: "set serviceAccount.name"},
 		"Kubernetes too old":           {args: append([]string{"--kube-version", "1.33.9"}, image...), want: "requires kubeVersion: >=1.34.0-0"},
 		"memory limit with a fraction": {args: append([]string{"--set", "resources.limits.memory=1.5Gi"}, image...), want: "write a whole number with the unit"},
+		"no replicas":                  {args: append([]string{"--set", "replicas=0"}, image...), want: "minimum: got 0, want 1"},
 		"configuration empty":          {args: append([]string{"--set", "config=null"}, image...), want: "missing property 'config'"},
 	} {
 		t.Run(name, func(t *testing.T) {
