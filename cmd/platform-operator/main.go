@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/cli"
@@ -77,11 +78,20 @@ func (f *platformFlags) register(cmd *cobra.Command) {
 	f.cmd = cmd
 }
 
+// isEmpty reports whether a YAML document has no content, as that of a command that failed.
+func isEmpty(raw []byte) bool {
+	content, err := yaml.YAMLToJSON(raw)
+	return err == nil && string(content) == "null"
+}
+
 // load returns the platform configuration and where it is from: the flag, or the operator
 // that is installed in the cluster.
 func (f *platformFlags) load(ctx context.Context, of *cli.ClusterFlags) (config.Platform, string, error) {
 	if f.cmd.Flags().Changed("config") {
 		platform, err := loadPlatform(f.file)
+		if raw, unread := os.ReadFile(f.file); unread == nil && f.file != os.DevNull && isEmpty(raw) {
+			err = fmt.Errorf("platform configuration %s is empty: --config=%s means the built-in defaults", f.file, os.DevNull)
+		}
 		return platform, f.file, err
 	}
 	cl, err := connect(of)

@@ -65,8 +65,9 @@ func TestVersion(t *testing.T) {
 // An error is one line that contains the remedy, without usage and stack trace.
 func TestExecute_ErrorsContainTheRemedy(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
-	broken, impossible := filepath.Join(t.TempDir(), "platform.yaml"), filepath.Join(t.TempDir(), "platform.yaml")
-	for file, content := range map[string]string{broken: "webServer: {nodeport2: 1}\n", impossible: "defaults: [{spec: {probes: {}}}]\n"} {
+	file := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	broken, impossible, empty := file("broken.yaml"), file("impossible.yaml"), file("empty.yaml")
+	for file, content := range map[string]string{broken: "webServer: {nodeport2: 1}\n", impossible: "defaults: [{spec: {probes: {}}}]\n", empty: "# Nothing.\n"} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +91,7 @@ func TestExecute_ErrorsContainTheRemedy(t *testing.T) {
 		"unknown flag of preflight":           {[]string{"preflight", "--nothing"}, "unknown flag: --nothing"},
 		"output of preflight":                 {[]string{"preflight", "-o", "yaml"}, `-o "yaml" must be table or json`},
 		"platform configuration of preflight": {[]string{"preflight", "--config", broken}, "nodeport2"},
+		"empty platform configuration":        {[]string{"preflight", "--config", empty}, "is empty: --config=/dev/null means the built-in defaults"},
 		"defaults of render":                  {[]string{"render", "-f", "-", "--config", impossible}, `defaults[0] cannot be used for Memcached: unknown field "spec.probes"`},
 		"platform configuration of render":    {[]string{"render", "-f", "-", "--config", broken}, "nodeport2"},
 	} {
