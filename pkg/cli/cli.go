@@ -102,7 +102,7 @@ func Reach(cfg *rest.Config, err error) error {
 	}
 	text := err.Error()
 	silent := func(s string) bool { return strings.Contains(text, s) }
-	if slices.ContainsFunc([]string{"connection refused", "no such host", "i/o timeout"}, silent) || errors.Is(err, context.DeadlineExceeded) {
+	if slices.ContainsFunc([]string{"connection refused", "no such host", "i/o timeout", "TLS handshake timeout"}, silent) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("connecting to %s: the API server does not answer: check the kubeconfig, or select another context with --context", cfg.Host)
 	}
 	return err

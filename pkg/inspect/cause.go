@@ -338,6 +338,9 @@ func (o Object) serving() string {
 
 // readiness describes the pods of an object in the table.
 func (o Object) readiness() string {
+	if o.Reason == common.ReasonSuspended {
+		return "0/0"
+	}
 	if o.Replicas == nil || o.ReadyReplicas == nil {
 		for _, c := range o.Conditions {
 			if c.Type == common.ConditionAvailable {

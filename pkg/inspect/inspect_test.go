@@ -5,11 +5,16 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/platform-operator/platform-operator/apis/common"
 )
 
 func TestFollow_ShowsOnlyDifferences(t *testing.T) {
@@ -51,6 +56,39 @@ func TestFollow_ShowsOnlyDifferences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Informers retry without a word.
+func TestOutage_IsReportedWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var down atomic.Bool
+		changes := make(chan struct{}, 1)
+		notes := outage(ctx, func(context.Context) error {
+			if down.Load() {
+				return errors.New("no route to host")
+			}
+			return nil
+		}, func() { changes <- struct{}{} })
+		if got := notes(); got != nil {
+			t.Errorf("at the start: %q", got)
+		}
+		down.Store(true)
+		<-changes
+		if got := notes(); len(got) != 1 || !strings.Contains(got[0], "may be outdated: no route to host") {
+			t.Errorf("during an outage: %q", got)
+		}
+		time.Sleep(10 * askEvery)
+		if len(changes) > 0 {
+			t.Error("the same outage is reported again")
+		}
+		down.Store(false)
+		<-changes
+		if got := notes(); got != nil {
+			t.Errorf("after an outage: %q", got)
+		}
+	})
 }
 
 func TestPrinter_Report_Color(t *testing.T) {
@@ -106,6 +144,20 @@ func TestProblemOf_QuotesTheLogAsTheConditionDoes(t *testing.T) {
 	}
 	if want := "See its log: kubectl -n shop logs web-1 -c config-test --previous"; f.remedy != want {
 		t.Errorf("got %q, want %q", f.remedy, want)
+	}
+}
+
+func TestObject_ReadinessCountsThePodsThatAreWanted(t *testing.T) {
+	none := []metav1.Condition{{Type: common.ConditionAvailable, Status: metav1.ConditionFalse}}
+	for want, o := range map[string]Object{
+		"-":   {},
+		"0/0": {Reason: common.ReasonSuspended, Conditions: none},
+		"0/1": {Reason: common.ReasonCrash, Conditions: none},
+		"2/3": {Replicas: new(int32(3)), ReadyReplicas: new(int32(2))},
+	} {
+		if got := o.readiness(); got != want {
+			t.Errorf("%+v: got %s, want %s", o, got, want)
+		}
 	}
 }
 

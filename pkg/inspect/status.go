@@ -109,6 +109,16 @@ type Inspector struct {
 	Client client.Reader
 	Scheme *runtime.Scheme
 	Kinds  Kinds
+
+	outage func() []string // of a watch
+}
+
+// notes returns what is known about the connection.
+func (i Inspector) notes() []string {
+	if i.outage == nil {
+		return nil
+	}
+	return i.outage()
 }
 
 // Get returns an object, and what it contains.
@@ -130,7 +140,7 @@ func (i Inspector) Object(ctx context.Context, namespace string, ref Reference) 
 	w := &world{Inspector: i, namespace: namespace}
 	o.Children = w.children(ctx, ref, obj)
 	w.diagnose(ctx, obj, &o)
-	o.Notes = w.notes
+	o.Notes = append(i.notes(), w.notes...)
 	return o, nil
 }
 
@@ -176,6 +186,7 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
 		)
 	})
+	r.Notes = append(r.Notes, i.notes()...)
 	for _, w := range worlds {
 		r.Notes = append(r.Notes, w.notes...)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -26,10 +28,38 @@ import (
 // rollout, changes several objects.
 const settle = 200 * time.Millisecond
 
+// askEvery is how often a watch asks whether the API server still answers.
+const askEvery = 15 * time.Second
+
+// outage asks the API server now and then until ctx ends, and calls notify when it no longer
+// answers or answers again. It returns a function that returns what to tell about that.
+func outage(ctx context.Context, ask func(context.Context) error, notify func()) func() []string {
+	var note atomic.Pointer[string]
+	go wait.UntilWithContext(ctx, func(ctx context.Context) {
+		answers, cancel := context.WithTimeout(ctx, askEvery)
+		defer cancel()
+		err := ask(answers)
+		switch down := note.Load(); {
+		case err == nil && down != nil:
+			note.Store(nil)
+			notify()
+		case err != nil && down == nil && ctx.Err() == nil:
+			note.Store(new(fmt.Sprintf("The API server has not answered since %s, so that this may be outdated: %v", time.Now().Format(time.TimeOnly), err)))
+			notify()
+		}
+	}, askEvery)
+	return func() []string {
+		if down := note.Load(); down != nil {
+			return []string{*down}
+		}
+		return nil
+	}
+}
+
 // Watch watches the objects of the given kinds in a namespace, with their
 // children, pods and events, and returns an Inspector that reads what was
-// watched. The channel receives a value after changes. All requests are the
-// lists and watches of informers: at rest there are none.
+// watched. The channel receives a value after changes. Requests are the lists and watches of
+// informers, and one each askEvery, because informers do not say that they have lost the API server.
 func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string, kinds ...Kind) (Inspector, <-chan struct{}, error) {
 	changes := make(chan struct{}, 1)
 	notify := func() {
@@ -41,8 +71,8 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 	labelled := labels.SelectorFromSet(labels.Set{naming.LabelManagedBy: naming.ManagedBy})
 	o := cache.Options{
 		Scheme: i.Scheme, ReaderFailOnMissingInformer: true, ByObject: map[client.Object]cache.ByObject{},
-		// A lost connection is retried with back-off. The last known state remains
-		// visible, and log lines would be printed in the middle of it.
+		// A lost connection is retried with back-off. Log lines would be printed in the middle
+		// of the last known state.
 		DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) {},
 	}
 	if namespace != "" {
@@ -103,7 +133,15 @@ func (i Inspector) Watch(ctx context.Context, cfg *rest.Config, namespace string
 	if !c.WaitForCacheSync(ctx) {
 		return i, nil, ctx.Err()
 	}
-	i.Client = watched{c, i, refused}
+	live := i
+	i.outage = outage(ctx, func(ctx context.Context) error {
+		_, list, err := live.list(types[0])
+		if err == nil {
+			err = live.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		}
+		return err
+	}, notify)
+	i.Client = watched{c, live, refused}
 	return i, changes, nil
 }
 
