@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// finding is a defect that reviews of pods and traffic found.
+// finding is a defect that reviews found.
 type finding struct {
 	number, defect string
 	// tests show that it is repaired: functions, and chains of the model ("kind: operations").
@@ -19,7 +19,8 @@ type finding struct {
 }
 
 // findings are those of the pages about pods and traffic (P), about nodes and long requests
-// (N), and about public reports of similar operators (R).
+// (N), about public reports of similar operators (R), about operations (O), about upgrades
+// between real versions (F), and about attacks (S).
 var findings = []finding{
 	{number: "P1", defect: "a changed port refuses all requests, also after the rollback and under a pin", tests: []string{
 		"TestService_RoutesToThePortsOfEachPod", "demoapplication: create ports-other! image-crash", "demoapplication: create ports-other pin-1", "TestCampaignTraffic",
@@ -84,6 +85,50 @@ var findings = []finding{
 	{number: "R35, R14b, R36", defect: "a test that cannot start is a rejected configuration", tests: []string{"TestDiagnose_BlamesTheRevisionOnlyWithEvidence", "TestSources_LeaveTheFolderToFilesOfTheUser"}},
 	{number: "R38", defect: "Argo CD shows Healthy at once", tests: []string{"TestHealth_OfEveryKind", "TestHealth_OfEveryState"}},
 	{number: "R39", defect: "autoscaling with an exporter without requests", tests: []string{"TestExporterResources"}},
+
+	{number: "O1", defect: "rendered manifests run the hook that stops the operator", tests: []string{"TestRelease_HookDoesNothingInRenderedManifests", "TestCampaignOperations"}},
+	{number: "O2", defect: "a missing CRD ends the process", tests: []string{"TestServed_TellsMissingKindsApart", "TestTerms", "TestCampaignOperations"}},
+	{number: "O3, S6", defect: "ConfigMaps of strangers fill the caches", tests: []string{"TestCache_DropsTheDataOfUnownedObjects", "TestAdmissionPolicies"}},
+	{number: "O4", defect: "two writers of a CA bundle fight without a pause", tests: []string{"TestRotator_LimitsWritesInAFight", "TestRotator_NamesTheOtherWriter"}},
+	{number: "O5, O13", defect: "changing the issuer of the certificate stops admission, and leaves a key", tests: []string{"TestInstall", "TestRotator_ServesWhileTheModeChanges", "TestCampaignOperations"}},
+	{number: "O6", defect: "the alert about webhooks that fail never fires", tests: []string{"TestWebhookFailing_SeesPanics", "TestAlerts_AreTruthful"}},
+	{number: "O7, S5", defect: "texts of tenants change the terminal of an administrator", tests: []string{"TestEscape"}},
+	{number: "O8", defect: "production values alert about what they do not scrape", tests: []string{"TestProduction_ScrapesWhatItAlertsAbout"}},
+	{number: "O9", defect: "release reports a Deployment as stopped that does not exist", tests: []string{"TestRelease_FailsWithoutTheNamedManager"}},
+	{number: "O10", defect: "preflight succeeds when it saw nothing", tests: []string{"TestRun_KindThatIsNotServed", "TestRun_ReportsMisspelledNamespaces"}},
+	{number: "O11", defect: "preflight and render ignore the installed configuration", tests: []string{"TestInstalledConfiguration", "TestRender_UsesThePlatformConfiguration"}},
+	{number: "O12", defect: "alerts never fire, or always", tests: []string{"TestAlerts_AreTruthful"}},
+	{number: "O14", defect: "losing the Lease ends admission", tests: []string{"TestTerms", "TestCampaignOperations"}},
+	{number: "O15", defect: "a full range of addresses costs requests for ever, and is not named", tests: []string{"TestClassify", "TestReconcile_ProbesSharedCausesTogether"}},
+	{number: "O16", defect: "commands refuse ordinary files, hang, or hide what they lack", tests: []string{
+		"TestRender_SkipsWhatHasNoChildren", "TestRender_RejectsInvalidInput", "TestRead_AcceptsWhatKubectlAppliesAccepts", "TestRun_ReportsUnreadableResources",
+		"TestReach_NamesTheRemedyIfTheClusterDoesNotAnswer", "TestOutage_IsReportedWhileTheAPIServerDoesNotAnswer", "TestStatus_NamesTheCauseOnTheFirstScreen",
+		"TestObject_ReadinessCountsThePodsThatAreWanted", "TestPrinter_FoldsLongTexts",
+	}},
+	{number: "O17", defect: "the chart accepts values with which admission is down", tests: []string{
+		"TestValues_RefusedByTheOperatorAreRefusedByTheChart", "TestValues_InvalidOnesAreRejected", "TestDeployment_LimitsItsMemory", "TestHook_HasThePodMetadataOfTheValues", "TestCampaignOperations",
+	}},
+
+	{number: "F1", defect: "production values close the node ports of existing objects", tests: []string{"TestDesired_KeepsTheDefaultServiceType", "TestLost_CountsAddresses"}},
+	{number: "F2", defect: "they lose them for ever", tests: []string{"TestReport_RecordsTheDefaultServiceType", "TestDesired_KeepsTheDefaultServiceType"}},
+	{number: "F3", defect: "an upgrade makes Ready False", tests: []string{"TestReconcile_UpgradeChangesNoConditions"}},
+	{number: "F4", defect: "no downgrade works after CRDs were applied by hand", why: "Helm and kubectl own the same fields; docs/upgrading.md names the flag"},
+	{number: "F5", defect: "preflight accepts an empty configuration", tests: []string{"TestExecute_ErrorsContainTheRemedy"}},
+	{number: "F6", defect: "production values need a flag, without which the upgrade stops half way", tests: []string{"TestInstall", "TestCampaignOperations"}},
+	{number: "F7", defect: "ReplicaSets keep annotations, and older charts refuse newer values", why: "the Deployment controller copies annotations, and never removes them, which harms nothing; docs/upgrading.md says which values an older chart takes"},
+
+	{number: "S1, S2", defect: "unfinished headers and bodies stop admission", tests: []string{"TestServers_AreBounded", "TestListen_SharesItsConnections", "TestWebhookServer_EndsUnfinishedRequests", "TestWebhookServer_LeavesHalfToOtherAddresses"}},
+	{number: "S3", defect: "forged revisions are used", tests: []string{"TestAdmissionPolicies", "TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo"}},
+	{number: "S4", defect: "a stolen token gets tokens, and writes what selects other pods", tests: []string{"TestAdmissionPolicies", "TestAdmissionPolicies_CoverEveryPermission"}},
+	{number: "S7", defect: "objects of one namespace hide those of another one from the alerts", tests: []string{"TestObjects_NameAtMostMaxAbnormal"}},
+	{number: "S8", defect: "pods that never become ready block a drain", why: "granted, as for any Deployment; TestTenant_ReachesNothingElse tries it, and docs/threat-model.md says how to drain nevertheless"},
+	{number: "S9", defect: "a load balancer opens a chosen port of the nodes", tests: []string{"TestCorpus"}},
+	{number: "S10", defect: "requests of strangers flood the log", tests: []string{"TestWebhookServer_EndsUnfinishedRequests"}},
+	{number: "S11", defect: "webhooks tell any pod which hosts and Gateways a namespace may use", why: "accepted in docs/threat-model.md, until networkPolicy.webhookFrom is set: managed clusters do not let the API server present a client certificate"},
+	{number: "S12", defect: "a dictionary takes seconds of a processor", tests: []string{"TestCompressor_MakesTheDictionaryOfALargeObjectAtOnce"}},
+	{number: "S13", defect: "keys of known programs are allowed", tests: []string{"TestPods_AllowsKeys"}},
+	{number: "S14", defect: "a ConfigMap makes objects of other namespaces reconcile", tests: []string{"TestControllerOf_MapsAnyVersionOfTheKind"}},
+	{number: "S15", defect: "nothing signs images, or searches for vulnerabilities with each change", why: "accepted in docs/threat-model.md: signed checksums cover the digests, and a new entry in a database says nothing about a change"},
 }
 
 // TestFindings_HaveTestsThatExist checks that each finding has a test, or a reason.

@@ -55,6 +55,19 @@ func TestControllerOf_MapsAnyVersionOfTheKind(t *testing.T) {
 			{APIVersion: apiVersion, Kind: kind, Name: "web", Controller: &controller},
 		}}}
 	}
+	// Everyone can annotate a ConfigMap with the UID of an object.
+	annotated := func(namespace string) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-config", Annotations: map[string]string{
+			naming.AnnotationOwner: "u", naming.AnnotationApplied: "h",
+		}}}
+	}
+	scheme := runtime.NewScheme()
+	if err := webserverv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	objects := fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(&webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}).
+		WithIndex(&webserverv1.WebServer{}, naming.IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }).Build()
 	owner := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}}
 	for name, tc := range map[string]struct {
 		child client.Object
@@ -66,10 +79,12 @@ func TestControllerOf_MapsAnyVersionOfTheKind(t *testing.T) {
 		"another kind of the group":      {owned("my.domain/v1", "WebSite", true), nil},
 		"a kind of another group":        {owned("other.domain/v1", "WebServer", true), nil},
 		"a group that cannot be parsed":  {owned("my.domain/v1/beta", "WebServer", true), nil},
+		"its UID in an annotation":       {annotated("shop"), owner},
+		"its UID, from elsewhere":        {annotated("evil"), nil},
 		"no owner":                       {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-config"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ownerOf(schema.GroupKind{Group: "my.domain", Kind: "WebServer"}, nil, nil)(t.Context(), tc.child)
+			got := ownerOf(schema.GroupKind{Group: "my.domain", Kind: "WebServer"}, objects, &webserverv1.WebServerList{})(t.Context(), tc.child)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}

@@ -3,10 +3,20 @@ package operator
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	memcachedv1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/telemetry"
 )
 
 func TestTerms(t *testing.T) {
@@ -56,4 +66,31 @@ func TestAwait_ReturnsWhenSomethingIsAvailable(t *testing.T) {
 			t.Error("it returned although nothing is available")
 		}
 	})
+}
+
+// A kind whose CRD was deleted does not end the others.
+func TestServed_TellsMissingKindsApart(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := map[string]string{
+			"/api":               `{"kind": "APIVersions", "versions": []}`,
+			"/apis":              `{"kind": "APIGroupList", "groups": [{"name": "my.domain", "versions": [{"groupVersion": "my.domain/v1", "version": "v1"}]}]}`,
+			"/apis/my.domain/v1": `{"kind": "APIResourceList", "groupVersion": "my.domain/v1", "resources": [{"name": "webservers", "kind": "WebServer", "namespaced": true}]}`,
+		}[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(webserverv1.AddToScheme(scheme), memcachedv1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	web, cache := &webserverv1.WebServer{}, &memcachedv1alpha1.Memcached{}
+	served, missing, err := Served(&rest.Config{Host: server.URL}, scheme, []telemetry.Object{cache, web})
+	if err != nil || !slices.Equal(served, []telemetry.Object{web}) || !slices.Equal(missing, []telemetry.Object{cache}) {
+		t.Errorf("served are %v, missing are %v: %v", served, missing, err)
+	}
 }
