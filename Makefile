@@ -332,6 +332,28 @@ campaign-versions: bin/cluster ## The end-to-end tests on each of VERSIONS of Ku
 		rc=0; CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v $(MAKE) test-e2e || rc=$$?; \
 		CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v bin/cluster down; [ $$rc = 0 ]; done
 
+# VitePress reads a copy of the pages, because it needs its packages beside them.
+.PHONY: site
+site: SITE_BASE ?= /
+site: bin/site/node_modules ## The documentation as a web site, in bin/site/dist; needs Node.js 20 or newer
+	@cp docs/site/*.m*s bin/site/ && mkdir -p bin/site/.vitepress && mv bin/site/config.mts bin/site/.vitepress/
+	@rm -rf bin/site/pages && mkdir bin/site/pages
+	@git ls-files -z -- '*.md' | grep -zv /testdata/ | xargs -0 cp --parents -t bin/site/pages
+	$(call say,'building the site')
+	@cd bin/site && SITE_BASE=$(SITE_BASE) npx vitepress build --outDir dist
+
+bin/site/node_modules: docs/site/package-lock.json
+	$(call say,'installing the packages of the site')
+	@mkdir -p bin/site && cp docs/site/package*.json bin/site/
+	@npm ci --prefix bin/site --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+.PHONY: campaign-site
+campaign-site: site ## Each page of the site in Chromium: links, anchors, diagrams, the search, no error; 2 minutes
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium
+	$(call say,'opening each page')
+	@cd bin/site && CHROMIUM="$$(command -v chromium)" node check.mjs dist '$(CURDIR)' '$(CURDIR)/docs/site/testdata'
+
 .PHONY: campaign-gitops
 campaign-gitops: bin/cluster ## The samples applied by the engines of Argo CD and Flux: no difference after defaults, scaling and rollbacks; 5 minutes
 	$(call say,'starting the cluster')
