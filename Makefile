@@ -332,7 +332,7 @@ campaign-versions: bin/cluster ## The end-to-end tests on each of VERSIONS of Ku
 		rc=0; CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v $(MAKE) test-e2e || rc=$$?; \
 		CLUSTER_NAME=versions CLUSTER_KUBERNETES=$$v bin/cluster down; [ $$rc = 0 ]; done
 
-# VitePress reads a copy of the pages, because it needs its packages beside them.
+# VitePress reads a copy of the pages, because it looks for its packages in the folders above them.
 .PHONY: site
 site: SITE_BASE ?= /
 site: bin/site/node_modules ## The documentation as a web site, in bin/site/dist; needs Node.js 20 or newer
