@@ -17,13 +17,14 @@ type LabelValue string
 type AnnotationValue string
 
 // Pod contains the settings of the pods that kinds have in common. Everything
-// that is not listed, such as additional containers and paths of the node, is
-// not supported: permission to create the object grants no more than pods of
-// its security profile and, only if the platform configuration allows it, the
-// permissions of the service accounts of its namespace.
+// that is not listed, such as paths of the node, is not supported: permission to
+// create the object grants no more than pods of its security profile and, only
+// if the platform configuration allows them, init containers, and the permissions
+// of the service accounts of its namespace.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",message="each of volumeMounts must name one of volumes",fieldPath=".volumeMounts"
 // +kubebuilder:validation:XValidation:rule="!has(self.drainSeconds) || !has(self.terminationGracePeriodSeconds) || self.drainSeconds < self.terminationGracePeriodSeconds",message="drainSeconds must be less than terminationGracePeriodSeconds, because it is part of that time",fieldPath=".drainSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, !has(c.volumeMounts) || c.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name)))",message="each of volumeMounts must name one of the volumes of the pod",fieldPath=".initContainers"
 type Pod struct {
 	// labels of the pods. Labels by which the operator selects the pods take
 	// precedence.
@@ -129,7 +130,88 @@ type Pod struct {
 	// +listMapKey=mountPath
 	// +kubebuilder:validation:MaxItems=32
 	VolumeMounts []VolumeMount `json:"volumeMounts,omitempty"`
+
+	// initContainers run one after another, before the container of the kind is
+	// started. One with restartPolicy Always is a sidecar: it keeps running, and
+	// the next one starts as soon as its startup probe has succeeded. All have the
+	// security context of the container of the kind. They are rejected unless the
+	// platform configuration allows them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	InitContainers []InitContainer `json:"initContainers,omitempty"`
 }
+
+// InitContainer is a container that is started before the container of the kind.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.probes) || has(self.restartPolicy)",message="probes need restartPolicy Always: a container that ends is not probed",fieldPath=".probes",reason=FieldValueForbidden
+type InitContainer struct {
+	// name of the container, which no container of the operator has.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// image of the container.
+	// +required
+	Image Image `json:"image"`
+
+	// imagePullPolicy defines when the image is pulled. Unset means Always for the
+	// tag latest and IfNotPresent otherwise.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// command replaces the entrypoint of the image.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self[0] != ''",message="the first element is the program to run, and must not be empty"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, !a.contains('\\x00'))",message="must not contain NUL characters"
+	Command []string `json:"command,omitempty"`
+
+	// args replace the arguments of the image.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.all(a, !a.contains('\\x00'))",message="must not contain NUL characters"
+	Args []string `json:"args,omitempty"`
+
+	// restartPolicy Always makes the container a sidecar. Unset means that it has
+	// to end before the next one starts.
+	// +optional
+	// +kubebuilder:validation:Enum=Always
+	RestartPolicy corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
+
+	// env are environment variables of the container.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Env []EnvVar `json:"env,omitempty"`
+
+	// resources are the compute resources of the container.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+
+	// volumeMounts define where volumes of the pod are mounted in the container.
+	// +optional
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=16
+	VolumeMounts []VolumeMount `json:"volumeMounts,omitempty"`
+
+	// probes check whether a sidecar has started, is ready and is alive. The pod
+	// is ready only while all its sidecars are.
+	// +optional
+	Probes *Probes `json:"probes,omitempty"`
+}
+
+// Sidecar reports whether the container runs as long as the pod.
+func (c InitContainer) Sidecar() bool { return c.RestartPolicy != "" }
 
 // Toleration tolerates a taint of a node.
 //

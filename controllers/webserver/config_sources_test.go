@@ -19,6 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -250,7 +251,10 @@ func TestDesired_ConfigTestMatchesTheServer(t *testing.T) {
 				}
 				return
 			}
-			test, server := pod.InitContainers[0], pod.Containers[0]
+			test, server := pod.InitContainers[len(pod.InitContainers)-1], pod.Containers[0]
+			if test.Name == judge.Container {
+				test = pod.InitContainers[len(pod.InitContainers)-2]
+			}
 			if test.Image != server.Image {
 				t.Errorf("image %s, serves with %s", test.Image, server.Image)
 			}

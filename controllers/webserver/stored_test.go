@@ -56,6 +56,13 @@ func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 		MaxTerminationGracePeriodSeconds: 10, MaxEmptyDirSize: resource.MustParse("1Gi"),
 	}
 	server := func(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.Containers[0] }
+	sidecar := func(change func(*corev1.Container)) func(*corev1.PodTemplateSpec) {
+		return func(p *corev1.PodTemplateSpec) {
+			c := corev1.Container{Name: "evil", Image: "nginx:1.27", ImagePullPolicy: corev1.PullAlways, Command: []string{"sh"}, SecurityContext: server(p).SecurityContext}
+			change(&c)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		}
+	}
 	volume := func(v corev1.VolumeSource) func(*corev1.PodTemplateSpec) {
 		return func(p *corev1.PodTemplateSpec) {
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "evil", VolumeSource: v})
@@ -77,16 +84,19 @@ func TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo(t *testing.T) {
 		"a token": {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t", Audience: "vault"}}},
 		}}), "spec.volumes[evil].projected.sources[0].serviceAccountToken"},
-		"the default token":   {func(p T) { p.Spec.AutomountServiceAccountToken = nil }, "spec.automountServiceAccountToken"},
-		"a second container":  {func(p T) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "evil"}) }, "spec.containers[evil]"},
-		"an init container":   {func(p T) { p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "evil"}) }, "spec.initContainers[evil]"},
-		"privileges":          {func(p T) { server(p).SecurityContext.Privileged = new(true) }, "spec.containers[webserver].securityContext.privileged"},
-		"escalation":          {func(p T) { server(p).SecurityContext.AllowPrivilegeEscalation = nil }, "spec.containers[webserver].securityContext.allowPrivilegeEscalation"},
-		"capabilities":        {func(p T) { server(p).SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} }, "spec.containers[webserver].securityContext.capabilities.add"},
-		"all capabilities":    {func(p T) { server(p).SecurityContext.Capabilities = nil }, "spec.containers[webserver].securityContext.capabilities.drop"},
-		"no security context": {func(p T) { server(p).SecurityContext = nil }, "spec.containers[webserver].securityContext"},
-		"root":                {func(p T) { p.Spec.SecurityContext.RunAsUser = new(int64(0)) }, "spec.securityContext.runAsUser"},
-		"root by the image":   {func(p T) { p.Spec.SecurityContext.RunAsNonRoot = nil }, "spec.securityContext.runAsNonRoot"},
+		"the default token":                          {func(p T) { p.Spec.AutomountServiceAccountToken = nil }, "spec.automountServiceAccountToken"},
+		"a second container":                         {func(p T) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "evil"}) }, "spec.containers[evil]"},
+		"an init container":                          {func(p T) { p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "evil"}) }, "spec.initContainers[evil]"},
+		"a sidecar that the platform does not allow": {sidecar(func(*corev1.Container) {}), `spec.initContainers[evil] "nginx:1.27 (`},
+		"a sidecar with a port":                      {sidecar(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 81}} }), "spec.initContainers[evil].ports"},
+		"a sidecar with a hook":                      {sidecar(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{} }), "spec.initContainers[evil].lifecycle"},
+		"privileges":                                 {func(p T) { server(p).SecurityContext.Privileged = new(true) }, "spec.containers[webserver].securityContext.privileged"},
+		"escalation":                                 {func(p T) { server(p).SecurityContext.AllowPrivilegeEscalation = nil }, "spec.containers[webserver].securityContext.allowPrivilegeEscalation"},
+		"capabilities":                               {func(p T) { server(p).SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} }, "spec.containers[webserver].securityContext.capabilities.add"},
+		"all capabilities":                           {func(p T) { server(p).SecurityContext.Capabilities = nil }, "spec.containers[webserver].securityContext.capabilities.drop"},
+		"no security context":                        {func(p T) { server(p).SecurityContext = nil }, "spec.containers[webserver].securityContext"},
+		"root":                                       {func(p T) { p.Spec.SecurityContext.RunAsUser = new(int64(0)) }, "spec.securityContext.runAsUser"},
+		"root by the image":                          {func(p T) { p.Spec.SecurityContext.RunAsNonRoot = nil }, "spec.securityContext.runAsNonRoot"},
 		"a sysctl": {func(p T) {
 			p.Spec.SecurityContext.Sysctls = append(p.Spec.SecurityContext.Sysctls, corev1.Sysctl{Name: "kernel.msgmax", Value: "1"})
 		}, "spec.securityContext.sysctls[kernel.msgmax]"},

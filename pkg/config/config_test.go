@@ -61,6 +61,7 @@ pods:
   unlistedKeys: Refuse
   runtimeClasses: [gvisor]
   tolerations: [dedicated]
+  initContainers: true
   leastProfile: Restricted
   maxTerminationGracePeriodSeconds: 600
   drainSeconds: 20
@@ -99,7 +100,7 @@ defaults:
 					DeletionPolicies: []common.DeletionPolicy{common.DeletionPolicyDelete},
 					Pods: Pods{
 						Annotations: []string{"sidecar.istio.io/*"}, Labels: []string{"team", "app.kubernetes.io/*"}, UnlistedKeys: KeysRefuse,
-						RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityRestricted,
+						RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityRestricted, InitContainers: true,
 						MaxTerminationGracePeriodSeconds: 600, DrainSeconds: 20, TolerationSeconds: 60, MaxEmptyDirSize: resource.MustParse("1Gi"),
 					},
 					ServiceAccounts: true, RestartOnSecretChange: true,

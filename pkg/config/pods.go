@@ -48,6 +48,9 @@ type Pods struct {
 	// Tolerations are the keys of the taints that pods may tolerate. A toleration of
 	// all taints needs the entry *.
 	Tolerations []string `json:"tolerations"`
+	// InitContainers allows objects to set init containers and sidecars, which run commands
+	// of the user with the images that are allowed.
+	InitContainers bool `json:"initContainers"`
 	// LeastProfile is the least strict security profile that is allowed.
 	LeastProfile common.SecurityProfile `json:"leastProfile"`
 	// MaxTerminationGracePeriodSeconds limits how long a pod may delay the drain of

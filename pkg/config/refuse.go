@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/platform-operator/platform-operator/pkg/hash"
 )
 
 // The rules for pods are applied twice: by admission to a spec, and by the
@@ -32,7 +34,7 @@ type Image struct {
 type PodSettings struct {
 	Annotations, Labels                         Keys
 	PriorityClass, RuntimeClass, ServiceAccount Text
-	Tolerations                                 []Text // the keys
+	Tolerations, InitContainers                 []Text // the keys; see InitContainer
 	GracePeriod                                 Seconds
 	Scratch                                     []Size // of the emptyDir volumes
 }
@@ -53,6 +55,15 @@ type Text struct {
 type Seconds struct {
 	Field *field.Path
 	Value int64
+}
+
+// InitContainer returns an init container as a text: its image, and a hash of all its fields.
+func InitContainer(at *field.Path, image string, container any) Text {
+	h, err := hash.Of("init container", container)
+	if err != nil {
+		h = err.Error()
+	}
+	return Text{at, image + " (" + h + ")"}
 }
 
 // Size is the size of a volume, nil if it has no limit, and the field that sets it.
@@ -103,6 +114,11 @@ func (p Platform) RefusesPod(s PodSettings) field.ErrorList {
 	}
 	if a := s.ServiceAccount; a.Value != "" && !p.ServiceAccounts {
 		errs = append(errs, forbidden(a.Field, a.Value, NoServiceAccounts))
+	}
+	for _, c := range s.InitContainers {
+		if !p.Pods.InitContainers {
+			errs = append(errs, forbidden(c.Field, c.Value, "the platform configuration does not allow init containers and sidecars (pods.initContainers is false): remove it"))
+		}
 	}
 	for _, t := range s.Tolerations {
 		if !p.Pods.AllowsToleration(t.Value) {

@@ -46,7 +46,11 @@ func Measurable(spec *common.Autoscaling, templates []*corev1ac.PodTemplateSpecA
 	}
 	requested := func(name corev1.ResourceName) bool {
 		return !slices.ContainsFunc(templates, func(t *corev1ac.PodTemplateSpecApplyConfiguration) bool {
-			return t.Spec != nil && slices.ContainsFunc(t.Spec.Containers, func(c corev1ac.ContainerApplyConfiguration) bool {
+			if t.Spec == nil {
+				return false
+			}
+			running := slices.DeleteFunc(slices.Clone(t.Spec.InitContainers), func(c corev1ac.ContainerApplyConfiguration) bool { return c.RestartPolicy == nil })
+			return slices.ContainsFunc(append(running, t.Spec.Containers...), func(c corev1ac.ContainerApplyConfiguration) bool {
 				return !requests(c.Resources, name)
 			})
 		})

@@ -111,15 +111,18 @@ func Uses(o Options) (configMaps, secrets []configsource.Use) {
 	add := func(to *[]configsource.Use, field, name string, optional *bool) {
 		*to = append(*to, configsource.Use{Field: field, Name: name, Optional: or(optional, false)})
 	}
-	for _, e := range o.Env {
-		field := "spec.env[" + e.Name + "]"
-		if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
-			add(&configMaps, field, e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Optional)
-		}
-		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-			add(&secrets, field, e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Optional)
+	ofEnv := func(of string, env []common.EnvVar) {
+		for _, e := range env {
+			field := of + ".env[" + e.Name + "]"
+			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+				add(&configMaps, field, e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Optional)
+			}
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				add(&secrets, field, e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Optional)
+			}
 		}
 	}
+	ofEnv("spec", o.Env)
 	for i, e := range o.EnvFrom {
 		field := fmt.Sprintf("spec.envFrom[%d]", i)
 		if e.ConfigMapRef != nil {
@@ -131,6 +134,9 @@ func Uses(o Options) (configMaps, secrets []configsource.Use) {
 	}
 	if o.Pod == nil {
 		return configMaps, secrets
+	}
+	for _, c := range o.Pod.InitContainers {
+		ofEnv("spec.pod.initContainers["+c.Name+"]", c.Env)
 	}
 	for _, v := range o.Pod.Volumes {
 		field := "spec.pod.volumes[" + v.Name + "]"
@@ -363,6 +369,25 @@ func (o Options) mount(pod *corev1ac.PodSpecApplyConfiguration, container *corev
 		}
 		container.VolumeMounts = slices.DeleteFunc(container.VolumeMounts, same)
 		container.WithVolumeMounts(m)
+	}
+	o.initContainers(pod, container.SecurityContext, names)
+}
+
+// initContainers adds the user's init containers. names are those of the volumes, by what the
+// user calls them.
+func (o Options) initContainers(pod *corev1ac.PodSpecApplyConfiguration, secure *corev1ac.SecurityContextApplyConfiguration, names map[string]string) {
+	for _, said := range o.Pod.InitContainers {
+		its := Options{Container: common.Container{Env: said.Env, Probes: said.Probes}, Rename: o.Rename}
+		c := as[corev1ac.ContainerApplyConfiguration](said).
+			WithImagePullPolicy(PullPolicy(said.ImagePullPolicy, said.Image)).
+			WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
+			WithSecurityContext(secure)
+		c.Env = nil
+		its.probes(c.WithEnv(its.env()...))
+		for i := range c.VolumeMounts {
+			c.VolumeMounts[i].WithName(names[*c.VolumeMounts[i].Name])
+		}
+		pod.WithInitContainers(c)
 	}
 }
 

@@ -92,6 +92,19 @@ pod:
   volumeMounts:
   - {name: config, mountPath: /etc/app, subPath: p, readOnly: true}
   - {name: tmp, mountPath: /tmp/}
+  initContainers:
+  - name: fetch
+    image: fetch
+    imagePullPolicy: Never
+    command: [sh, -c]
+    args: [fetch]
+    env: [{name: F, value: f}, {name: G, valueFrom: {configMapKeyRef: {name: cm-init, key: k}}}]
+    resources: {limits: {cpu: 20m}}
+    volumeMounts: [{name: tmp, mountPath: /fetched}]
+  - name: proxy
+    image: proxy:1
+    restartPolicy: Always
+    probes: {startup: {tcpSocket: {port: 9000}}, readiness: {grpc: {port: 9000}}, liveness: {exec: {command: [alive]}}}
 `
 
 // built returns a pod as a kind builds it, and its container.
@@ -286,7 +299,7 @@ func TestUses(t *testing.T) {
 		configMaps, secrets []string
 	}{
 		"none":          {`{}`, nil, nil},
-		"all":           {everything, []string{"cm-env", "cm-from", "cm-projected", "cm-volume"}, []string{"s"}},
+		"all":           {everything, []string{"cm-env", "cm-from", "cm-init", "cm-projected", "cm-volume"}, []string{"s"}},
 		"twice":         {`envFrom: [{configMapRef: {name: a}}, {configMapRef: {name: a}}]`, []string{"a"}, nil},
 		"of one name":   {`envFrom: [{configMapRef: {name: a}}, {secretRef: {name: a}}]`, []string{"a"}, []string{"a"}},
 		"to pull with":  {`imagePullSecrets: [{name: a}]`, nil, nil},
@@ -308,9 +321,9 @@ func TestUses_ReportFields(t *testing.T) {
 	_, got := Uses(options(t, `
 env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: k, optional: true}}}]
 envFrom: [{prefix: X, configMapRef: {name: b}}, {secretRef: {name: c}}]
-pod: {volumes: [{name: d, secret: {secretName: e}}, {name: f, projected: {sources: [{secret: {name: g, optional: true}}]}}]}
+pod: {volumes: [{name: d, secret: {secretName: e}}, {name: f, projected: {sources: [{secret: {name: g, optional: true}}]}}], initContainers: [{name: h, image: h, env: [{name: A, valueFrom: {secretKeyRef: {name: i, key: k}}}]}]}
 `))
-	want := []configsource.Use{{Field: "spec.env[A]", Name: "a", Optional: true}, {Field: "spec.envFrom[1]", Name: "c", Optional: false}, {Field: "spec.pod.volumes[d]", Name: "e", Optional: false}, {Field: "spec.pod.volumes[f]", Name: "g", Optional: true}}
+	want := []configsource.Use{{Field: "spec.env[A]", Name: "a", Optional: true}, {Field: "spec.envFrom[1]", Name: "c", Optional: false}, {Field: "spec.pod.initContainers[h].env[A]", Name: "i"}, {Field: "spec.pod.volumes[d]", Name: "e", Optional: false}, {Field: "spec.pod.volumes[f]", Name: "g", Optional: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -23,7 +23,8 @@ type TemplateRules struct {
 	// Profile is the least strict profile of the kind's pods. If it is "", it is
 	// Restricted.
 	Profile common.SecurityProfile
-	// Containers are the names of the containers and init containers.
+	// Containers are the names of the containers and init containers that the kind adds. A
+	// spec sets other init containers.
 	Containers []string
 	// Commands matches the commands, arguments and hooks of containers, with spaces between
 	// their words, if the kind generates them. If it is nil, a spec sets them and the environment.
@@ -196,11 +197,10 @@ func (r TemplateRules) pod() rule {
 		"requiredDuringSchedulingIgnoredDuringExecution":  list(term),
 		"preferredDuringSchedulingIgnoredDuringExecution": list(object{"podAffinityTerm": term}.with("weight").check),
 	}.check
-	containers := list(r.container(), r.Containers...)
 	return object{
 		"affinity":       object{"podAffinity": terms, "podAntiAffinity": terms}.with("nodeAffinity").check,
-		"containers":     containers,
-		"initContainers": containers,
+		"containers":     list(r.container(), r.Containers...),
+		"initContainers": list(r.initContainer),
 		"dnsPolicy":      only(string(corev1.DNSClusterFirst)),
 		"restartPolicy":  only(string(corev1.RestartPolicyAlways)),
 		"schedulerName":  only(corev1.DefaultSchedulerName),
@@ -228,12 +228,35 @@ func (r TemplateRules) command(path string, value any) []string {
 	return []string{path}
 }
 
+// initContainer allows those of the kind, and those that a spec can set.
+func (r TemplateRules) initContainer(path string, value any) []string {
+	fields, _ := value.(map[string]any)
+	if slices.Contains(r.Containers, fmt.Sprint(fields["name"])) {
+		return r.container()(path, value)
+	}
+	allowed := TemplateRules{}.fields()
+	for _, unset := range []string{"envFrom", "lifecycle", "ports"} {
+		delete(allowed, unset)
+	}
+	return allowed.check(path, value)
+}
+
 func (r TemplateRules) container() rule {
+	allowed := r.fields()
+	if r.Commands != nil {
+		delete(allowed, "env")
+		delete(allowed, "envFrom")
+	}
+	return allowed.check
+}
+
+// fields are those of a container whose environment a spec sets.
+func (r TemplateRules) fields() object {
 	probe := object{
 		"httpGet":   object{}.with("httpHeaders", "path", "port", "scheme").check,
 		"tcpSocket": object{}.with("port").check,
 	}.with("exec", "failureThreshold", "grpc", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds").check
-	allowed := object{
+	return object{
 		"env": list(object{
 			"valueFrom": object{}.with("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef").check,
 		}.with("name", "value").check),
@@ -250,11 +273,6 @@ func (r TemplateRules) container() rule {
 		"volumeMounts":           list(object{}.with("mountPath", "name", "readOnly", "subPath").check),
 		"args":                   r.command, "command": r.command,
 	}.with("image", "imagePullPolicy", "name", "terminationMessagePolicy")
-	if r.Commands != nil {
-		delete(allowed, "env")
-		delete(allowed, "envFrom")
-	}
-	return allowed.check
 }
 
 // user allows all users but root.
@@ -268,8 +286,8 @@ func user(path string, value any) []string {
 // Generated is what the operator adds to the pods of an object itself, to which no
 // rule of the platform configuration applies.
 type Generated struct {
-	Labels  map[string]string // select the pods
-	Volumes []string
+	Labels              map[string]string // select the pods
+	Volumes, Containers []string
 }
 
 // NotAllowed returns the values in a template that the platform configuration
@@ -332,6 +350,11 @@ func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, sp
 			delete(s.Annotations.Values, annotationEvictable)
 		}
 		s.Labels = config.Keys{Field: meta.Child("labels"), Values: own.without(m.Labels)}
+	}
+	for _, c := range t.Spec.InitContainers {
+		if name := or(c.Name, ""); !slices.Contains(own.Containers, name) {
+			s.InitContainers = append(s.InitContainers, config.InitContainer(spec.Child("initContainers").Key(name), or(c.Image, ""), c))
+		}
 	}
 	for _, toleration := range t.Spec.Tolerations {
 		if key := or(toleration.Key, ""); !leavesLostNodes(toleration) {

@@ -87,6 +87,10 @@ func TestTemplateRules_RefuseALessStrictProfile(t *testing.T) {
 	want := []string{
 		"spec.containers[app].securityContext.allowPrivilegeEscalation",
 		"spec.containers[app].securityContext.capabilities.drop",
+		"spec.initContainers[fetch].securityContext.allowPrivilegeEscalation",
+		"spec.initContainers[fetch].securityContext.capabilities.drop",
+		"spec.initContainers[proxy].securityContext.allowPrivilegeEscalation",
+		"spec.initContainers[proxy].securityContext.capabilities.drop",
 		"spec.securityContext.runAsNonRoot",
 	}
 	got := TemplateRules{Containers: []string{"app"}}.Violations(templateOfEverything(t, common.SecurityBaseline))
@@ -111,7 +115,7 @@ func TestNotAllowed_ExceptsTheImagesOfThePlatform(t *testing.T) {
 		`spec.initContainers[test].image: Forbidden: the platform configuration rejects images without a fixed version, such as registry.example/a: specify a version or a digest`,
 		`spec.priorityClassName: Invalid value: "system-node-critical": system priority classes are not allowed`,
 	}
-	if diff := cmp.Diff(want, messages(NotAllowed(p, Generated{}, template))); diff != "" {
+	if diff := cmp.Diff(want, messages(NotAllowed(p, Generated{Containers: []string{"test"}}, template))); diff != "" {
 		t.Errorf("not allowed (-want +got):\n%s", diff)
 	}
 }
@@ -160,6 +164,16 @@ func TestNotAllowed_ReadsEverySettingThatAdmissionRestricts(t *testing.T) {
 		"spec.containers[app].image",
 		"spec.containers[app].securityContext.allowPrivilegeEscalation",
 		"spec.containers[app].securityContext.capabilities.drop",
+		"spec.initContainers[fetch]",
+		"spec.initContainers[fetch].image",
+		"spec.initContainers[fetch].imagePullPolicy",
+		"spec.initContainers[fetch].securityContext.allowPrivilegeEscalation",
+		"spec.initContainers[fetch].securityContext.capabilities.drop",
+		"spec.initContainers[proxy]",
+		"spec.initContainers[proxy].image",
+		"spec.initContainers[proxy].imagePullPolicy",
+		"spec.initContainers[proxy].securityContext.allowPrivilegeEscalation",
+		"spec.initContainers[proxy].securityContext.capabilities.drop",
 		"spec.priorityClassName",
 		"spec.runtimeClassName",
 		"spec.securityContext.runAsNonRoot",

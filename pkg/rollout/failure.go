@@ -245,6 +245,9 @@ func failureOf(d podstate.Diagnosis) *failure {
 	switch d.Problem {
 	case podstate.ImagePull:
 		f := &failure{reason: common.ReasonImagePull, summary: msgImagePull.With(d.Image), details: d.Text, severity: notStarted, certain: d.Missing, within: attemptsWithin}
+		if d.Init && d.Container != ConfigTest { // that has the image of nginx
+			f.summary = message.Join(f.summary, msgInitImage.With(d.Container))
+		}
 		if d.Unreachable {
 			f.summary, f.transient, f.severity = message.Join(f.summary, msgUnreachable.With()), true, notAdmitted
 		}

@@ -73,7 +73,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 				InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:2", State: waitingFor("ImagePullBackOff", "")}},
 				ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", State: waitingFor("PodInitializing", "")}},
 			},
-			"InjectedContainer: The image proxy:2 cannot be pulled. It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start.", false,
+			"InjectedContainer: The image proxy:2 cannot be pulled. It is the image of init container proxy. It is not in the pod template: another client, such as an admission webhook, adds it to the pods. Correct that, and delete the pods that do not start.", false,
 		},
 		"crash next to an injected one that crashes": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", State: ended(1, "Error", "")}, crashing}},
@@ -98,6 +98,20 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 			},
 			"NotReady: Init container config-test runs, and the pod waits for it.", false,
 		},
+		"image of a sidecar": {
+			corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "log", Image: "log:2", State: waitingFor("ImagePullBackOff", "")}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", State: waitingFor("PodInitializing", "")}},
+			},
+			"ImagePull: The image log:2 cannot be pulled. It is the image of init container log.", false,
+		},
+		"a command before the application": {
+			corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "log", RestartCount: 2, State: waitingFor("CrashLoopBackOff", ""), LastTerminationState: ended(3, "Error", "no such table")}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", State: waitingFor("PodInitializing", "")}},
+			},
+			"Crash: Container log exits with code 3: no such table.", true,
+		},
 		"configuration, accepted after three attempts": {
 			corev1.PodStatus{
 				InitContainerStatuses: []corev1.ContainerStatus{{Name: ConfigTest, Ready: true, RestartCount: 3, State: ended(0, "Completed", ""), LastTerminationState: ended(1, "Error", "host not found in upstream")}},
@@ -121,7 +135,7 @@ func TestDiagnose_NamesTheCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{naming.AnnotationTemplate: "h"}}, Status: tc.status}
 			other := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{naming.AnnotationTemplate: "other"}}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashing}}}
-			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h", containers{"web": true, ConfigTest: true})
+			f := diagnose(&appsv1.Deployment{}, []corev1.Pod{other, p}, "h", containers{"web": true, "log": true, ConfigTest: true})
 			got, final := "", false
 			if f != nil {
 				got, final = f.reason+": "+f.message(), f.certain

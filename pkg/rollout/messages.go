@@ -155,6 +155,11 @@ var (
 		Text: "The image {image} cannot be pulled.", Quote: "message of the registry",
 		When: "The image does not exist, the registry cannot be reached, a pull Secret is missing, or imagePullPolicy is Never.",
 	})
+	msgInitImage = message.Define(message.Message{
+		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonImagePull, common.ReasonInjectedContainer),
+		Text: "It is the image of init container {name}.",
+		When: "The image is not that of the application.",
+	})
 	msgUnreachable = message.Define(message.Message{
 		In: failures, Kinds: message.Deployments, Reasons: failureReasons(common.ReasonImagePull, common.ReasonInjectedContainer),
 		Text: "The registry cannot be reached or is overloaded, or the node lacks space. The rollout continues when that ends.",

@@ -78,8 +78,8 @@ type Spec struct {
 	IgnoreLogLines []string
 	// Sidecars are the names of the other containers and init containers, and
 	// Profile is the least strict security profile of the pods: Restricted if it
-	// is "". A stored template with other containers, or a less strict one, is
-	// not used.
+	// is "". A stored template with other containers, except for init containers, or
+	// a less strict one, is not used.
 	Sidecars []string
 	Profile  common.SecurityProfile
 	// Commands matches the commands that the kind generates; nil means that the spec sets
@@ -208,14 +208,15 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 
 // rules returns which templates the pods of an object may have.
 func (k Kind[T]) rules(obj T, s Spec) rollout.Rules {
-	rules := resources.TemplateRules{Profile: s.Profile, Containers: append([]string{s.Container}, s.Sidecars...), Commands: s.Commands}
+	own := append([]string{s.Container}, s.Sidecars...)
+	rules := resources.TemplateRules{Profile: s.Profile, Containers: own, Commands: s.Commands}
 	return rollout.Rules{
 		Refuses: func(t *corev1ac.PodTemplateSpecApplyConfiguration) error {
 			return resources.CheckServiceAccount(k.Platform, obj, t)
 		},
 		Violations: rules.Violations,
 		NotAllowed: func(t *corev1ac.PodTemplateSpecApplyConfiguration) field.ErrorList {
-			return resources.NotAllowed(k.Platform, resources.Generated{Labels: s.Labels, Volumes: s.Scratch}, t)
+			return resources.NotAllowed(k.Platform, resources.Generated{Labels: s.Labels, Volumes: s.Scratch, Containers: own}, t)
 		},
 	}
 }

@@ -85,6 +85,10 @@ func (r Request) Judge(p config.Platform) Verdict {
 				r.Images = append(r.Images, config.Image{Field: at.Child("reference"), Name: volume.Image.Reference, PullField: at.Child("pullPolicy"), Pull: volume.Image.PullPolicy})
 			}
 		}
+		for i, c := range r.Pod.InitContainers {
+			at := pod.Child("initContainers").Index(i)
+			r.Images = append(r.Images, config.Image{Field: at.Child("image"), Name: c.Image, PullField: at.Child("imagePullPolicy"), Pull: c.ImagePullPolicy})
+		}
 	}
 	for _, i := range r.Images {
 		v.Refused = append(v.Refused, p.RefusesImage(i)...)
@@ -139,6 +143,9 @@ func settingsOf(pod *common.Pod, at *field.Path) config.PodSettings {
 		PriorityClass:  config.Text{Field: at.Child("priorityClassName"), Value: pod.PriorityClassName},
 		RuntimeClass:   config.Text{Field: at.Child("runtimeClassName"), Value: pod.RuntimeClassName},
 		ServiceAccount: config.Text{Field: at.Child("serviceAccountName"), Value: pod.ServiceAccountName},
+	}
+	for i, c := range pod.InitContainers {
+		s.InitContainers = append(s.InitContainers, config.InitContainer(at.Child("initContainers").Index(i), c.Image, c))
 	}
 	for i, t := range pod.Tolerations {
 		s.Tolerations = append(s.Tolerations, config.Text{Field: at.Child("tolerations").Index(i).Child("key"), Value: t.Key})

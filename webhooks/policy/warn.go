@@ -59,7 +59,11 @@ func (r Request) warnPod(v *Verdict) {
 		}
 	}
 	mounted := map[string]bool{}
-	for _, m := range r.Pod.VolumeMounts {
+	mounts := r.Pod.VolumeMounts
+	for _, c := range r.Pod.InitContainers {
+		mounts = slices.Concat(mounts, c.VolumeMounts)
+	}
+	for _, m := range mounts {
 		mounted[m.Name] = true
 	}
 	if i := slices.IndexFunc(r.Pod.Volumes, func(volume common.Volume) bool { return !mounted[volume.Name] }); i >= 0 {

@@ -53,6 +53,9 @@ func Pod(p *common.Pod, at *field.Path, own ...string) field.ErrorList {
 		return nil
 	}
 	errs := selectors(p, at)
+	for i, c := range p.InitContainers {
+		errs = append(errs, Probes(c.Probes, nil, at.Child("initContainers").Index(i).Child("probes"))...) // they have no ports
+	}
 	errs = append(errs, volumes(p, at)...)
 	return append(errs, mounts(p, own, at)...)
 }

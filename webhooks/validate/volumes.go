@@ -211,8 +211,12 @@ func mounted(p *common.Pod, at string) bool {
 
 // mountedOnce reports whether nothing is created in an emptyDir by another mount.
 func mountedOnce(p *common.Pod, name string) bool {
+	mounts := p.VolumeMounts
+	for _, c := range p.InitContainers {
+		mounts = slices.Concat(mounts, c.VolumeMounts)
+	}
 	n := 0
-	for _, m := range p.VolumeMounts {
+	for _, m := range mounts {
 		if m.Name == name {
 			n++
 		}

@@ -34,6 +34,7 @@ const PodLabel = "demoapplication_cr"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: the Service has the same name"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, c.name != self.metadata.name)",message="the container of the application has the name of the object; use another name",fieldPath=".spec.pod.initContainers"
 type DemoApplication struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -58,6 +59,7 @@ type DemoApplication struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.expose) || (has(self.ports) && self.ports.exists(p, !has(p.protocol) || p.protocol == 'TCP'))",message="expose routes requests to the first TCP port: add one to ports",fieldPath=".expose"
 // +kubebuilder:validation:XValidation:rule="!has(self.monitoring) || !has(self.monitoring.enabled) || !self.monitoring.enabled || (has(self.ports) && self.ports.exists(p, !has(p.protocol) || p.protocol == 'TCP'))",message="metrics are scraped from a TCP port: add one to ports",fieldPath=".monitoring"
 // +kubebuilder:validation:XValidation:rule="!has(self.service) || !has(self.service.type) || self.service.type != 'ClusterIP' || !has(self.ports) || self.ports.all(p, !has(p.nodePort))",message="a Service of type ClusterIP has no node ports: remove the nodePorts, or the type",fieldPath=".service.type"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.pod) || !has(self.pod.initContainers) || self.pod.initContainers.all(c, !has(c.restartPolicy) || [has(self.autoscaling.targetCPUUtilizationPercentage) ? 'cpu' : 'none', has(self.autoscaling.targetMemoryUtilizationPercentage) ? 'memory' : 'none'].all(r, r == 'none' || (has(c.resources) && ((has(c.resources.requests) && r in c.resources.requests) || (has(c.resources.limits) && r in c.resources.limits)))))",message="an autoscaling target is a percentage of the requests of all containers: set the request of each sidecar, too",fieldPath=".pod.initContainers"
 type DemoApplicationSpec struct {
 	// image is the container image. It runs under the Pod Security Standard
 	// Baseline, with the user and the file system of the image.

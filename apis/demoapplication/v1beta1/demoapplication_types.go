@@ -9,7 +9,8 @@ import (
 // DemoApplication is a web application: a Deployment, a Service and the
 // auxiliary resources that the spec asks for, all with the name of the object.
 // It serves while its Available condition is True; Ready reports that the
-// current spec is completely rolled out.
+// current spec is completely rolled out. Version v1 has the same fields, and
+// kubectl explain describes all of them there.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,6 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: the Service has the same name"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, c.name != self.metadata.name)",message="the container of the application has the name of the object; use another name",fieldPath=".spec.pod.initContainers"
 type DemoApplication struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -34,6 +34,7 @@ func TestSchema_IsTheSameInBothVersions(t *testing.T) {
 		if v["served"] != true || v["storage"] != (name == "v1") {
 			t.Errorf("%s: served %v, stored %v", name, v["served"], v["storage"])
 		}
+		withoutDescriptions(v)
 		delete(v, "name")
 		delete(v, "storage")
 		if versions[name], err = yaml.Marshal(v); err != nil {
@@ -45,5 +46,22 @@ func TestSchema_IsTheSameInBothVersions(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(versions["v1"]), string(versions["v1beta1"])); diff != "" {
 		t.Errorf("schema, subresources and columns (-v1 +v1beta1):\n%s", diff)
+	}
+}
+
+// withoutDescriptions removes the descriptions of fields, which only v1 has.
+func withoutDescriptions(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, text := v["description"].(string); text {
+			delete(v, "description")
+		}
+		for _, e := range v {
+			withoutDescriptions(e)
+		}
+	case []any:
+		for _, e := range v {
+			withoutDescriptions(e)
+		}
 	}
 }

@@ -65,6 +65,7 @@ type ImmortalContainerSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.topologySpreadConstraints) || self.topologySpreadConstraints.all(c, has(c.labelSelector))",message="each constraint must have a labelSelector, because a single pod cannot be spread",fieldPath=".topologySpreadConstraints"
 	// +kubebuilder:validation:XValidation:rule="!has(self.drainSeconds)",message="an ImmortalContainer has no Service to drain; remove the field",fieldPath=".drainSeconds",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers)",message="an ImmortalContainer is one container; remove the field",fieldPath=".initContainers",reason=FieldValueForbidden
 	Pod *common.Pod `json:"pod,omitempty"`
 
 	// security configures the security context of the pod. Unset means the

@@ -116,6 +116,7 @@ type MemcachedSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.volumes)",message="memcached reads no volumes; remove the field",fieldPath=".volumes",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts)",message="memcached reads no volumes; remove the field",fieldPath=".volumeMounts",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="!has(self.drainSeconds)",message="clients would only store items in a node that is about to lose them; remove the field",fieldPath=".drainSeconds",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers)",message="memcached reads no volumes that another container could fill; remove the field",fieldPath=".initContainers",reason=FieldValueForbidden
 	Pod *common.Pod `json:"pod,omitempty"`
 
 	// security configures the security context of the pods. The profile is

@@ -70,6 +70,7 @@ type WebServer struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/etc/nginx/tls(/.*)?/?$'))",message="/etc/nginx/tls contains the certificate; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.service) || !has(self.service.port) || self.service.port != 443",message="port 443 of the Service is HTTPS if tls is set; use another port for HTTP",fieldPath=".service.port",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.content) || !has(self.content.keep) || !has(self.pod) || !has(self.pod.volumeMounts) || self.pod.volumeMounts.all(m, !m.mountPath.matches('^/usr/share/nginx/kept(/.*)?/?$'))",message="/usr/share/nginx/kept contains the content of other revisions if content.keep is set; use another mountPath",fieldPath=".pod.volumeMounts",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.pod) || !has(self.pod.initContainers) || self.pod.initContainers.all(c, !has(c.restartPolicy) || [has(self.autoscaling.targetCPUUtilizationPercentage) ? 'cpu' : 'none', has(self.autoscaling.targetMemoryUtilizationPercentage) ? 'memory' : 'none'].all(r, r == 'none' || (has(c.resources) && ((has(c.resources.requests) && r in c.resources.requests) || (has(c.resources.limits) && r in c.resources.limits)))))",message="an autoscaling target is a percentage of the requests of all containers: set the request of each sidecar, too",fieldPath=".pod.initContainers"
 type WebServerSpec struct {
 	// image is the container image: the official nginx image, or an image based
 	// on it that listens on port 80. It runs as user 101 with a read-only root
@@ -136,6 +137,7 @@ type WebServerSpec struct {
 	// Volumes cannot be mounted over the operator's mounts under /etc/nginx and
 	// /usr/share/nginx/html.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, !(c.name in ['config-test', 'exporter', 'judge', 'webserver']))",message="config-test, exporter, judge and webserver are containers of the operator; use other names",fieldPath=".initContainers"
 	Pod *common.Pod `json:"pod,omitempty"`
 
 	// security configures the security context of the pods. The profile is
