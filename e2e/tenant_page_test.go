@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,6 +24,7 @@ type attempt struct {
 	Outcome string         `json:"outcome"`
 	Says    string         `json:"says"`
 	Because string         `json:"because"`
+	Also    []attempt      `json:"also"`
 }
 
 // tenantTries reads testdata/tenant.yaml.
@@ -40,8 +42,15 @@ func tenantTries(t *testing.T) []attempt {
 		if (a.Outcome == "Refused") != (a.Says != "") || a.Because == "" || !slices.Contains([]string{"Refused", "Harmless", "Granted"}, a.Outcome) {
 			t.Fatalf("%s: what is refused says something, and everything has an outcome and a because", a.Try)
 		}
-		if a.Name == "" {
-			all[i].Name = fmt.Sprintf("try-%d", i)
+		if (a.Outcome == "Granted") != (len(a.Also) == 0) {
+			t.Fatalf("%s: what is not granted is spelled in another way, too", a.Try)
+		}
+		all[i].Name = cmp.Or(a.Name, fmt.Sprintf("try-%d", i))
+		for j, also := range a.Also {
+			a.Also[j] = attempt{
+				Try: a.Try, Kind: cmp.Or(also.Kind, a.Kind), Name: cmp.Or(also.Name, fmt.Sprintf("try-%d-%d", i, j)), Spec: also.Spec,
+				Outcome: a.Outcome, Says: cmp.Or(also.Says, a.Says),
+			}
 		}
 	}
 	return all
@@ -76,7 +85,7 @@ func TestTenant_AttemptsAreDocumented(t *testing.T) {
 		}
 		return
 	}
-	if diff := cmp.Diff(table.String(), old); diff != "" {
+	if diff := gocmp.Diff(table.String(), old); diff != "" {
 		t.Errorf("%s is not up to date; run go test ./e2e -update (-want +got):\n%s", page, diff)
 	}
 }

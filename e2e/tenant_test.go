@@ -81,14 +81,8 @@ spec: {type: NodePort, selector: {role: victim}, ports: [{port: 80, nodePort: 32
 	counts := map[string]int{}
 	for _, a := range tenantTries(t) {
 		counts[a.Outcome]++
-		object, err := json.Marshal(map[string]any{
-			"apiVersion": versions[a.Kind], "kind": a.Kind,
-			"metadata": map[string]any{"name": a.Name, "namespace": ns}, "spec": a.Spec,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = run(t.Context(), string(object), "kubectl", tenant, "create", "-f", "-")
+		object := a.object(t, ns)
+		_, err := run(t.Context(), object, "kubectl", tenant, "create", "-f", "-")
 		switch {
 		case a.Outcome != "Refused" && err != nil:
 			t.Errorf("%s: should be %s: %v", a.Try, a.Outcome, err)
@@ -102,10 +96,11 @@ spec: {type: NodePort, selector: {role: victim}, ports: [{port: 80, nodePort: 32
 		}
 		// If a client does not request strict validation, unknown fields are
 		// dropped, but nothing else is accepted.
-		if _, err = run(t.Context(), string(object), "kubectl", tenant, "create", "--validate=ignore", "-f", "-"); err == nil && !strings.HasPrefix(a.Says, "unknown field") {
+		if _, err = run(t.Context(), object, "kubectl", tenant, "create", "--validate=ignore", "-f", "-"); err == nil && !strings.HasPrefix(a.Says, "unknown field") {
 			t.Errorf("%s: admitted from a client that asks for no validation", a.Try)
 		}
 	}
+	spellings(t, ns, tenant)
 	if len(counts) != 3 {
 		t.Errorf("there must be attempts of all three outcomes: %v", counts)
 	}
@@ -126,6 +121,45 @@ spec: {type: NodePort, selector: {role: victim}, ports: [{port: 80, nodePort: 32
 	}
 	reachesNothing(t, ns)
 	t.Logf("%d attempts: %v", len(tenantTries(t)), counts)
+}
+
+// object returns an attempt as a document.
+func (a attempt) object(t *testing.T, ns string) string {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": versions[a.Kind], "kind": a.Kind, "metadata": map[string]any{"name": a.Name, "namespace": ns}, "spec": a.Spec,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw) + "\n---\n"
+}
+
+// spellings makes the attempts in other words, which have the same outcome.
+func spellings(t *testing.T, ns, tenant string) {
+	t.Helper()
+	for _, validation := range []string{"strict", "ignore"} {
+		var documents strings.Builder
+		var all []attempt
+		for _, a := range tenantTries(t) {
+			for _, also := range a.Also {
+				if validation == "strict" || also.Outcome == "Refused" && !strings.HasPrefix(also.Says, "unknown field") {
+					all = append(all, also)
+					documents.WriteString(also.object(t, ns))
+				}
+			}
+		}
+		created, refused := run(t.Context(), documents.String(), "kubectl", tenant, "create", "--validate="+validation, "-f", "-")
+		for _, a := range all {
+			if admitted := strings.Contains(created, "/"+a.Name+" created"); admitted != (a.Outcome != "Refused") {
+				t.Errorf("%s, as %s with validation %s: admitted is %t", a.Try, a.Name, validation, admitted)
+			}
+			if refused == nil || !strings.Contains(refused.Error(), a.Says) {
+				t.Errorf("%s, as %s with validation %s: nothing says %q", a.Try, a.Name, validation, a.Says)
+			}
+		}
+		t.Logf("%d other spellings with validation %s", len(all), validation)
+	}
 }
 
 // reachesNothing checks all objects in the namespace of a tenant, and that the
