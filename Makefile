@@ -382,6 +382,17 @@ campaign-operations: bin/cluster ## For how long nothing is admitted, whatever i
 	@$(MAKE) e2e-cluster
 	@CAMPAIGN=operations go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignOperations$$' -v ./e2e/
 
+# ATTACKS='headers|bodies' selects some, and writes no table.
+.PHONY: campaign-hostile
+campaign-hostile: bin/cluster ## Attack the operator from pods, while ordinary requests are sent: writes docs/contributing/incidents.md; 10 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	@bin/cluster addon --build-only prometheus
+	@CGO_ENABLED=0 go build -o bin/hostile ./e2e/hostile
+	@bin/cluster load hostile:1 --binary bin/hostile
+	$(call say,'attacks')
+	@CAMPAIGN=hostile go test -tags=e2e -count=1 -timeout=30m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignHostile$$' -v ./e2e/
+
 .PHONY: campaign-production
 campaign-production: ## All end-to-end tests with the values for production, admission policies included; 20 minutes
 	@CAMPAIGN=e2e $(MAKE) test-e2e HELM_FLAGS="-f $(CHART)/values-production.yaml -f e2e/values-production.yaml $(HELM_FLAGS)"

@@ -88,8 +88,8 @@ var findings = []finding{
 
 	{number: "O1", defect: "rendered manifests run the hook that stops the operator", tests: []string{"TestRelease_HookDoesNothingInRenderedManifests", "TestCampaignOperations"}},
 	{number: "O2", defect: "a missing CRD ends the process", tests: []string{"TestServed_TellsMissingKindsApart", "TestTerms", "TestCampaignOperations"}},
-	{number: "O3, S6", defect: "ConfigMaps of strangers fill the caches", tests: []string{"TestCache_DropsTheDataOfUnownedObjects", "TestAdmissionPolicies"}},
-	{number: "O4", defect: "two writers of a CA bundle fight without a pause", tests: []string{"TestRotator_LimitsWritesInAFight", "TestRotator_NamesTheOtherWriter"}},
+	{number: "O3, S6", defect: "ConfigMaps of strangers fill the caches", tests: []string{"TestCache_DropsTheDataOfUnownedObjects", "TestAdmissionPolicies", "TestCampaignHostile"}},
+	{number: "O4", defect: "two writers of a CA bundle fight without a pause", tests: []string{"TestRotator_LimitsWritesInAFight", "TestRotator_NamesTheOtherWriter", "TestCampaignHostile"}},
 	{number: "O5, O13", defect: "changing the issuer of the certificate stops admission, and leaves a key", tests: []string{"TestInstall", "TestRotator_ServesWhileTheModeChanges", "TestCampaignOperations"}},
 	{number: "O6", defect: "the alert about webhooks that fail never fires", tests: []string{"TestWebhookFailing_SeesPanics", "TestAlerts_AreTruthful"}},
 	{number: "O7, S5", defect: "texts of tenants change the terminal of an administrator", tests: []string{"TestEscape"}},
@@ -117,10 +117,10 @@ var findings = []finding{
 	{number: "F6", defect: "production values need a flag, without which the upgrade stops half way", tests: []string{"TestInstall", "TestCampaignOperations"}},
 	{number: "F7", defect: "ReplicaSets keep annotations, and older charts refuse newer values", why: "the Deployment controller copies annotations, and never removes them, which harms nothing; docs/upgrading.md says which values an older chart takes"},
 
-	{number: "S1, S2", defect: "unfinished headers and bodies stop admission", tests: []string{"TestServers_AreBounded", "TestListen_SharesItsConnections", "TestWebhookServer_EndsUnfinishedRequests", "TestWebhookServer_LeavesHalfToOtherAddresses"}},
+	{number: "S1, S2", defect: "unfinished headers and bodies stop admission", tests: []string{"TestServers_AreBounded", "TestListen_SharesItsConnections", "TestWebhookServer_EndsUnfinishedRequests", "TestWebhookServer_LeavesHalfToOtherAddresses", "TestCampaignHostile"}},
 	{number: "S3", defect: "forged revisions are used", tests: []string{"TestAdmissionPolicies", "TestDesired_UsesNoStoredTemplateThatNoSpecLeadsTo"}},
 	{number: "S4", defect: "a stolen token gets tokens, and writes what selects other pods", tests: []string{"TestAdmissionPolicies", "TestAdmissionPolicies_CoverEveryPermission"}},
-	{number: "S7", defect: "objects of one namespace hide those of another one from the alerts", tests: []string{"TestObjects_NameAtMostMaxAbnormal"}},
+	{number: "S7", defect: "objects of one namespace hide those of another one from the alerts", tests: []string{"TestObjects_NameAtMostMaxAbnormal", "TestCampaignHostile"}},
 	{number: "S8", defect: "pods that never become ready block a drain", why: "granted, as for any Deployment; TestTenant_ReachesNothingElse tries it, and docs/threat-model.md says how to drain nevertheless"},
 	{number: "S9", defect: "a load balancer opens a chosen port of the nodes", tests: []string{"TestCorpus"}},
 	{number: "S10", defect: "requests of strangers flood the log", tests: []string{"TestWebhookServer_EndsUnfinishedRequests"}},
