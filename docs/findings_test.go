@@ -102,7 +102,7 @@ var findings = []finding{
 	{number: "O15", defect: "a full range of addresses costs requests for ever, and is not named", tests: []string{"TestClassify", "TestReconcile_ProbesSharedCausesTogether"}},
 	{number: "O16", defect: "commands refuse ordinary files, hang, or hide what they lack", tests: []string{
 		"TestRender_SkipsWhatHasNoChildren", "TestRender_RejectsInvalidInput", "TestRead_AcceptsWhatKubectlAppliesAccepts", "TestRun_ReportsUnreadableResources",
-		"TestReach_NamesTheRemedyIfTheClusterDoesNotAnswer", "TestOutage_IsReportedWhileTheAPIServerDoesNotAnswer", "TestStatus_NamesTheCauseOnTheFirstScreen",
+		"TestReach_NamesTheRemedyIfTheClusterDoesNotAnswer", "TestOutage_IsReportedWhileTheAPIServerDoesNotAnswer", "TestStatus_NamesTheCauseOnTheFirstScreen", "TestStatus_ShowsWhatMayBeRead",
 		"TestObject_ReadinessCountsThePodsThatAreWanted", "TestPrinter_FoldsLongTexts",
 	}},
 	{number: "O17", defect: "the chart accepts values with which admission is down", tests: []string{

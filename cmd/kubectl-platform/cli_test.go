@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -237,6 +238,16 @@ func TestStatus_ShowsWhatMayBeRead(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no answer", func(t *testing.T) {
+		asked := 0
+		world(t, nil, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			asked++
+			return &url.Error{Op: "Get", URL: "https://api.example", Err: errors.New("net/http: TLS handshake timeout")}
+		}})
+		if _, err := execute(t, "status"); cli.ExitCode(err) != 2 || asked != 1 {
+			t.Errorf("got %v after %d requests, each of which may take ten seconds", err, asked)
+		}
+	})
 	t.Run("nothing", func(t *testing.T) {
 		world(t, nil, interceptor.Funcs{List: refuse(nil)})
 		if _, err := execute(t, "status"); cli.ExitCode(err) != 2 || !strings.Contains(err.Error(), "listing") || strings.Contains(err.Error(), "\n") {

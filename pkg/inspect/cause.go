@@ -338,14 +338,14 @@ func (o Object) serving() string {
 
 // readiness describes the pods of an object in the table.
 func (o Object) readiness() string {
-	if o.Reason == common.ReasonSuspended {
-		return "0/0"
-	}
 	if o.Replicas == nil || o.ReadyReplicas == nil {
 		for _, c := range o.Conditions {
 			if c.Type == common.ConditionAvailable {
-				if c.Status == "True" {
+				switch {
+				case c.Status == "True":
 					return "1/1"
+				case o.State == StateReady: // without pods, as its spec says
+					return "0/0"
 				}
 				return "0/1"
 			}

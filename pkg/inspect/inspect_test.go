@@ -151,8 +151,8 @@ func TestObject_ReadinessCountsThePodsThatAreWanted(t *testing.T) {
 	none := []metav1.Condition{{Type: common.ConditionAvailable, Status: metav1.ConditionFalse}}
 	for want, o := range map[string]Object{
 		"-":   {},
-		"0/0": {Reason: common.ReasonSuspended, Conditions: none},
-		"0/1": {Reason: common.ReasonCrash, Conditions: none},
+		"0/0": {State: StateReady, Conditions: none},
+		"0/1": {State: StateProgressing, Conditions: none},
 		"2/3": {Replicas: new(int32(3)), ReadyReplicas: new(int32(2))},
 	} {
 		if got := o.readiness(); got != want {

@@ -3,7 +3,9 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -155,6 +157,9 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 		list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
 		if err := i.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			errs = append(errs, fmt.Errorf("listing %s: %w", k.Names[1], err))
+			if _, silent := errors.AsType[net.Error](err); silent {
+				return r, errs[0] // to ask for the other kinds takes as long again
+			}
 			if !meta.IsNoMatchError(err) { // a disabled kind may have no CRD
 				r.Notes = append(r.Notes, unread(k.Names[1], err))
 			}
