@@ -33,8 +33,9 @@ const (
 	acceptRate, acceptBurst = 100, 512
 	// maxRates is the number of addresses whose rates are known.
 	maxRates = 1024
-	// idleTime is how long a connection is kept between requests, as by http.DefaultTransport.
-	idleTime = 90 * time.Second
+	// idleTime is how long a connection is kept between requests: longer than by
+	// http.DefaultTransport, so that its client closes it, and not while it sends a request.
+	idleTime = 2 * time.Minute
 )
 
 // NewServer returns a server with limits for each connection.

@@ -36,7 +36,7 @@ const (
 // as expensive as they may be, with TLS, from another process. The hook decodes
 // them.
 func BenchmarkWebhookServer_Flood(b *testing.B) {
-	url := serveTLS(b)
+	url, _ := serveTLS(b)
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestFlood$") //nolint:gosec // it is this program
 		cmd.Env = append(os.Environ(), envFlood+"="+url)
@@ -101,8 +101,8 @@ func TestFlood(t *testing.T) {
 	fmt.Println(string(raw))
 }
 
-// serveTLS starts the webhook server and returns the URL of its only hook.
-func serveTLS(tb testing.TB) string {
+// serveTLS starts the webhook server and returns the URL of its only hook, and what ends it.
+func serveTLS(tb testing.TB) (url string, end func()) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -140,7 +140,7 @@ func serveTLS(tb testing.TB) string {
 	for s.StartedChecker()(nil) != nil {
 		time.Sleep(10 * time.Millisecond)
 	}
-	return "https://" + l.Addr().String() + "/hook"
+	return "https://" + l.Addr().String() + "/hook", cancel
 }
 
 // cpuTime returns the processor time that this process has used.

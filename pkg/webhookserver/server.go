@@ -66,6 +66,10 @@ const (
 	// maxHeld is the maximum number of answers that are held. Each needs the memory of
 	// a connection.
 	maxHeld = 256
+	// drain is how long each answer ends its connection before all others are closed. A
+	// request that arrives on a kept connection while it is closed would be refused. The API
+	// server keeps 25, and uses the one that was used last first.
+	drain = 2 * time.Second
 )
 
 // limitedServer is a webhook server that limits what requests cost.
@@ -74,6 +78,7 @@ type limitedServer struct {
 	address        string
 	tls            *tls.Config
 	started        atomic.Bool
+	draining       atomic.Bool
 
 	small shared
 	large budget
@@ -98,7 +103,13 @@ func (s *limitedServer) Start(ctx context.Context) error {
 	}
 	s.started.Store(true)
 	server := manager.Server{Name: "webhooks", Server: httplimit.NewServer(s.WebhookMux()), Listener: tls.NewListener(l, s.tls)}
-	return server.Start(ctx) //nolint:wrapcheck // it is complete
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		s.draining.Store(true)
+		time.AfterFunc(drain, end)
+	})()
+	return server.Start(serving) //nolint:wrapcheck // it is complete
 }
 
 // StartedChecker fails until the server listens.
@@ -125,6 +136,9 @@ var (
 )
 
 func (s *limitedServer) serve(w http.ResponseWriter, r *http.Request, hook http.Handler) {
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	taken := &allotment{server: s, address: httplimit.Host(r.RemoteAddr)}
 	body, err := taken.read(w, r)
 	if err != nil {

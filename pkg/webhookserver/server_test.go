@@ -2,6 +2,7 @@ package webhookserver
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,6 +65,36 @@ func send(t *testing.T, url string, body io.Reader) (code int, header http.Heade
 	defer func() { _ = answer.Body.Close() }()
 	_ = json.NewDecoder(answer.Body).Decode(&s) // there is none if the hook answered
 	return answer.StatusCode, answer.Header, s
+}
+
+// TestWebhookServer_EndsKeptConnections sends requests on a kept connection while the server
+// ends.
+func TestWebhookServer_EndsKeptConnections(t *testing.T) {
+	t.Parallel()
+	url, end := serveTLS(t)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // of the test
+	closes := func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		answer, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
+			t.Errorf("got %s %v", answer.Status, err)
+		}
+		return answer.Close
+	}
+	if closes() {
+		t.Error("no connection is kept")
+	}
+	end()
+	for !closes() {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func TestWebhookServer_RefusesLargeRequests(t *testing.T) {
