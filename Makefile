@@ -376,11 +376,27 @@ campaign-operator: bin/cluster ## What make test shows without a cluster: watche
 	$(call say,'end-to-end tests of the operator')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '$(OPERATOR_TESTS)' -v ./e2e/
 
+# OPERATIONS_BEFORE is the commit of the version before. OPERATIONS='upgrade|clock' selects
+# some, and writes no table. The clock of an operator is the function time.Now of its own
+# Go, of which all its packages are compiled again the first time.
 .PHONY: campaign-operations
-campaign-operations: bin/cluster ## For how long nothing is admitted, whatever is done to the operator: writes docs/contributing/incidents.md; 15 minutes
+campaign-operations: OPERATIONS_BEFORE ?= fa7bba9e49610532a0e389e0fa045c1fa05061b4
+campaign-operations: bin/cluster ## For how long nothing is admitted, and what users notice, whatever is done to the operator: writes docs/contributing/incidents.md; 20 minutes
+	$(call say,'building the version before and operators with other clocks')
+	@rm -rf bin/operations; mkdir -p bin/operations/before
+	@git archive $(OPERATIONS_BEFORE) | tar -x -C bin/operations/before
+	@cd bin/operations/before && $(GO_BUILD) -o ../ ./cmd/platform-operator && mv ../platform-operator ../operator-before
+	@clock="$$(go env GOROOT)/src/time/time.go"; \
+		{ sed '/^func Now() Time/,/^}/s/:= runtimeNow()$$/&\n\tsec += int64(clockShift)/' "$$clock"; \
+			printf '%s\n' 'var clockSeconds string' '' 'var clockShift, _ = atoi(clockSeconds)'; } >bin/operations/time.go; \
+		printf '{"Replace": {"%s": "%s"}}' "$$clock" "$(CURDIR)/bin/operations/time.go" >bin/operations/clock.json
+	@for clock in ahead=86400 behind=-86400; do $(GO_BUILD) -overlay bin/operations/clock.json -ldflags "-s -w -X time.clockSeconds=$${clock#*=}" \
+		-o bin/operations/operator-$${clock%=*} ./cmd/platform-operator; done
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
-	@CAMPAIGN=operations go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignOperations$$' -v ./e2e/
+	@for tag in before ahead behind; do bin/cluster load platform-operator:$$tag --binary bin/operations/operator-$$tag --entrypoint /platform-operator; done
+	@rc=0; CAMPAIGN=operations go test -tags=e2e -count=1 -timeout=40m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignOperations$$' -v ./e2e/ || rc=$$?; \
+		rm -rf bin/operations; exit $$rc
 
 # ATTACKS='headers|bodies' selects some, and writes no table.
 .PHONY: campaign-hostile

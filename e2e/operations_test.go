@@ -6,9 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,10 +20,14 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/benchmark"
 )
 
-const operationsPage = "../docs/contributing/incidents.md"
-
-// apiServerPause is how long the API server does not answer.
-const apiServerPause = time.Minute
+const (
+	operationsPage = "../docs/contributing/incidents.md"
+	chart          = "../charts/platform-operator"
+	// chartBefore is that of OPERATIONS_BEFORE; the tag of its image is before.
+	chartBefore = "../bin/operations/before/charts/platform-operator"
+	// builtIn and byCertManager are the modes of the certificate.
+	builtIn, byCertManager = "webhooks.certManager.enabled=false", "webhooks.certManager.enabled=true"
+)
 
 // operation is something that is done to the operator or to its cluster.
 type operation struct {
@@ -30,6 +35,9 @@ type operation struct {
 	do   func(*operations) error
 	// most is the goal for the seconds in which requests are refused.
 	most time.Duration
+	// deletes is whether the objects of users are deleted, and cluster whether what users
+	// notice is due to Kubernetes.
+	deletes, cluster bool
 }
 
 // operations runs them.
@@ -37,6 +45,7 @@ type operations struct {
 	*testing.T
 	values string // of the release
 	reader reader
+	users  *users
 
 	mu      sync.Mutex
 	refused time.Duration // because of a webhook
@@ -44,82 +53,120 @@ type operations struct {
 }
 
 var operationsTried = []operation{
-	{"API server away, two replicas", (*operations).pauseAPIServer, 0},
-	{"API server away, one replica", func(o *operations) error {
+	{name: "API server away, two replicas", do: (*operations).pauseAPIServer, cluster: true},
+	{name: "API server away, one replica", do: func(o *operations) error {
 		return errors.Join(o.upgrade("replicas=1"), o.pauseAPIServer(), o.upgrade())
-	}, 10 * time.Second},
-	{"CRD of another kind deleted, and both replicas restarted", func(o *operations) error {
+	}, most: 10 * time.Second, cluster: true},
+	{name: "API server slow, two replicas", do: (*operations).slowAPIServer},
+	{name: "API server slow, one replica", do: func(o *operations) error {
+		return errors.Join(o.upgrade("replicas=1"), o.slowAPIServer(), o.upgrade())
+	}, most: 10 * time.Second},
+	{name: "CRD deleted, and both replicas restarted", do: func(o *operations) error {
 		return errors.Join(o.kubectl("delete", "crd", "memcacheds.cache.example.com"), o.restart(),
 			o.kubectl("apply", "--server-side", "--force-conflicts", "-f", "../config/crd/bases/cache.example.com_memcacheds.yaml"))
-	}, 0},
-	{"rendered installation applied", (*operations).applyRendered, 0},
-	{"production values, and back", func(o *operations) error {
-		production, err := helm(o.Context(), o.values, o.arguments("-f", "../charts/platform-operator/values-production.yaml",
-			"--set", "webhooks.certManager.enabled=false,metrics.serviceMonitor.enabled=false,metrics.prometheusRule.enabled=false")...)
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, production)
-		}
-		return errors.Join(err, o.upgrade())
-	}, 0},
-	{"upgrade to an image that does not exist, and rollback", func(o *operations) error {
-		_, err := helm(o.Context(), o.values, o.arguments("--set", "image.tag=missing,image.digest=", "--timeout", "30s")...)
-		if err == nil {
-			return errors.New("the upgrade to a missing image succeeded")
-		}
-		return o.upgrade()
-	}, 0},
-	{"node of a replica drained", func(o *operations) error {
-		const node = "node2"
-		return errors.Join(o.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/name=platform-operator", "--timeout=2m"),
+	}},
+	{name: "clock a day ahead, certificate deleted", do: func(o *operations) error { return o.shiftClock("ahead") }},
+	{name: "clock a day behind, certificate deleted", do: func(o *operations) error { return o.shiftClock("behind") }},
+	{name: "downgrade to the version before", do: func(o *operations) error { return o.install(chartBefore, "image.tag=before,image.digest=") }},
+	{name: "upgrade from the version before", do: func(o *operations) error { return o.upgrade() }},
+	{name: "production values, certificate by cert-manager, and back", do: func(o *operations) error {
+		return errors.Join(o.upgrade("-f", chart+"/values-production.yaml",
+			"metrics.serviceMonitor.enabled=false,metrics.prometheusRule.enabled=false"), o.settle(), o.upgrade(), o.settle())
+	}},
+	{name: "certificate by cert-manager, and back, each with a missing image first", do: func(o *operations) error {
+		return errors.Join(o.fail(byCertManager), o.settle(), o.upgrade(byCertManager), o.fail(builtIn), o.settle(), o.upgrade(builtIn))
+	}},
+	{name: "the same with a missing image, and `helm rollback`", do: func(o *operations) error {
+		err := o.fail(byCertManager)
+		_, rollback := helm(o.Context(), "", "rollback", operatorName, "-n", operatorNamespace, "--wait", "--force-conflicts")
+		return errors.Join(err, o.settle(), rollback, o.settle())
+	}},
+	{name: "rendered installation applied", do: (*operations).applyRendered},
+	{name: "node of the leader drained", do: func(o *operations) error {
+		node, err := run(o.Context(), "", "kubectl", "-n", operatorNamespace, "get", "pod", o.leader(), "-o", "jsonpath={.spec.nodeName}")
+		return errors.Join(err,
+			o.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/name=platform-operator", "--timeout=2m"),
 			o.kubectl("uncordon", node), o.restart())
-	}, 0},
-	{"uninstallation, chart first", func(o *operations) error {
+	}},
+	{name: "uninstallation, chart first", do: func(o *operations) error {
 		_, err := helm(o.Context(), "", "uninstall", operatorName, "-n", operatorNamespace, "--wait")
 		return errors.Join(err, o.unblocked(), o.upgrade())
-	}, 40 * time.Second},
-	{"uninstallation, namespace first", func(o *operations) error {
+	}, most: 40 * time.Second},
+	{name: "uninstallation, namespace first", do: func(o *operations) error {
 		return errors.Join(o.kubectl("delete", "namespace", operatorNamespace), o.unblocked(), o.upgrade("--create-namespace"))
-	}, 40 * time.Second},
-	{"uninstallation, CRDs first", func(o *operations) error {
+	}, most: 40 * time.Second},
+	{name: "uninstallation, CRDs first", do: func(o *operations) error {
 		err := o.kubectl("delete", "crd", "webservers.my.domain", "demoapplications.paas.cmft.com", "memcacheds.cache.example.com", "immortalcontainers.immortalcontainer.flugel.it")
 		_, uninstall := helm(o.Context(), "", "uninstall", operatorName, "-n", operatorNamespace, "--wait")
 		return errors.Join(err, uninstall, o.upgrade())
-	}, 40 * time.Second},
+	}, most: 40 * time.Second, deletes: true},
 }
 
 // TestCampaignOperations measures for how long requests are refused because a webhook does
-// not answer, and writes the table of operationsPage.
+// not answer, and what users notice, and writes the table of operationsPage. OPERATIONS
+// selects some operations, and writes no table.
 func TestCampaignOperations(t *testing.T) {
 	campaign(t, "campaign-operations")
+	only := regexp.MustCompile(os.Getenv("OPERATIONS"))
 	values, err := helm(t.Context(), "", "get", "values", operatorName, "-n", operatorNamespace, "-o", "yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &operations{T: t, values: values, reader: newReader(t)}
+	o := &operations{T: t, values: values, reader: newReader(t), users: newUsers(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	if err := newCertManager(ctx, o.reader); err != nil {
+		t.Fatal(err)
+	}
 	go o.probe(ctx)
 	var table strings.Builder
-	fmt.Fprintf(&table, "`make campaign-operations`, %s\n\n| operation | without admission | goal |\n|---|---:|---:|\n", machine(t))
+	fmt.Fprintf(&table, "`make campaign-operations`, %s\n\n", machine(t))
+	table.WriteString("| operation | seconds without admission | goal | users notice |\n|---|---:|---:|---|\n")
 	for _, op := range operationsTried {
-		o.take()
-		err := op.do(o)
-		leads(t)
-		time.Sleep(2 * time.Second) // a refused request may still wait
-		refused, cause := o.take()
-		t.Logf("%s: %s %s", op.name, refused.Round(100*time.Millisecond), cause)
-		if err != nil {
-			t.Errorf("%s: %v", op.name, err)
+		if !only.MatchString(op.name) {
 			continue
 		}
-		if refused > op.most {
-			t.Errorf("%s: requests were refused for %s, the goal is %s: %s", op.name, refused, op.most, cause)
+		table.WriteString(o.try(op))
+		if os.Getenv("OPERATIONS") == "" {
+			err = benchmark.WriteSection(operationsPage, "# Incidents", "<!-- operations: written by make campaign-operations; changes by hand are overwritten -->", "<!-- operations: end -->", table.String())
 		}
-		fmt.Fprintf(&table, "| %s | %.1f s | %.0f s |\n", op.name, refused.Seconds(), op.most.Seconds())
 	}
-	if err := benchmark.WriteSection(operationsPage, "# Incidents", "<!-- operations: written by make campaign-operations; changes by hand are overwritten -->", "<!-- operations: end -->", table.String()); err != nil {
+	if err != nil {
 		t.Error(err)
 	}
+}
+
+// try returns the row of the table.
+func (o *operations) try(op operation) string {
+	if op.deletes {
+		o.users.end()
+	}
+	o.take()
+	if !op.deletes {
+		o.users.take()
+	}
+	began := time.Now()
+	err := op.do(o)
+	leads(o.T)
+	time.Sleep(2 * time.Second) // a refused request may still wait
+	refused, cause := o.take()
+	o.Logf("%s: %s; refused for %s %s", op.name, time.Since(began).Round(time.Second), refused.Round(100*time.Millisecond), cause)
+	if err != nil {
+		o.Errorf("%s: %v", op.name, err)
+		return ""
+	}
+	if refused > op.most {
+		o.Errorf("%s: requests were refused for %s, the goal is %s: %s", op.name, refused, op.most, cause)
+	}
+	row := fmt.Sprintf("| %s | %.1f | %.0f |", op.name, refused.Seconds(), op.most.Seconds())
+	if op.deletes {
+		return row + " |\n"
+	}
+	n, messages := o.users.take()
+	if n != (noticed{}) && !op.cluster {
+		o.Errorf("%s: users notice %s\n%s", op.name, n, messages)
+	}
+	return fmt.Sprintf("%s %s |\n", row, n)
 }
 
 // probe sends requests all the time. One that fails because of a webhook counts from the
@@ -155,31 +202,70 @@ func (o *operations) kubectl(args ...string) error {
 	return err
 }
 
-// arguments returns those of helm upgrade, which reads the values of the release.
-func (o *operations) arguments(more ...string) []string {
-	return append([]string{
-		"upgrade", "--install", operatorName, "../charts/platform-operator", "-n", operatorNamespace,
+// arguments returns those of helm upgrade, which reads the values of the release. Those of
+// more that are not flags, or files, are values.
+func (o *operations) arguments(from string, more ...string) []string {
+	args := []string{
+		"upgrade", "--install", operatorName, from, "-n", operatorNamespace,
 		"--force-conflicts", "--wait", "--hide-notes", "-f", "-",
-	}, more...)
+	}
+	for _, m := range more {
+		if strings.Contains(m, "=") && !strings.HasPrefix(m, "--") {
+			args = append(args, "--set")
+		}
+		args = append(args, m)
+	}
+	return args
+}
+
+// install installs a chart with the values of the release, and changes.
+func (o *operations) install(from string, more ...string) error {
+	_, err := helm(o.Context(), o.values, o.arguments(from, more...)...)
+	return err
 }
 
 // upgrade installs the values of the release again, with changes.
-func (o *operations) upgrade(set ...string) error {
-	var more []string
-	for _, s := range set {
-		if !strings.HasPrefix(s, "--") {
-			more = append(more, "--set")
-		}
-		more = append(more, s)
+func (o *operations) upgrade(more ...string) error { return o.install(chart, more...) }
+
+// fail upgrades to an image that does not exist.
+func (o *operations) fail(more ...string) error {
+	if o.upgrade(append(more, "image.tag=missing,image.digest=", "--timeout=10s")...) == nil {
+		return errors.New("the upgrade to a missing image succeeded")
 	}
-	_, err := helm(o.Context(), o.values, o.arguments(more...)...)
-	return err
+	return nil
+}
+
+// settle gives all clients of a certificate the time to notice it.
+func (o *operations) settle() error { //nolint:unparam // one of several steps
+	time.Sleep(5 * time.Second)
+	return nil
+}
+
+// shiftClock runs replicas with another clock, which issue a certificate and roll out an object.
+func (o *operations) shiftClock(tag string) error {
+	const secret = "secret/" + operatorName + "-webhook-cert"
+	if err := o.upgrade("image.tag=" + tag + ",image.digest="); err != nil {
+		return err
+	}
+	return errors.Join(o.kubectl("-n", operatorNamespace, "delete", secret),
+		o.kubectl("-n", operatorNamespace, "wait", "--for=create", secret, "--timeout=1m"),
+		o.changeObject(), o.upgrade())
+}
+
+// leader returns the name of its pod.
+func (o *operations) leader() string {
+	holder, _, _ := strings.Cut(kubectl(o.T, "-n", operatorNamespace, "get", "lease", operatorName, "-o", "jsonpath={.spec.holderIdentity}"), "_")
+	return holder
+}
+
+// rolledOut waits until all replicas are those of the Deployment.
+func (o *operations) rolledOut() error {
+	return o.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 }
 
 // restart replaces the replicas one after the other.
 func (o *operations) restart() error {
-	return errors.Join(o.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName),
-		o.kubectl("-n", operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String()))
+	return errors.Join(o.kubectl("-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName), o.rolledOut())
 }
 
 // unblocked creates and deletes an object without the operator.
@@ -197,7 +283,7 @@ func (o *operations) unblocked() error {
 // applies it again, which is measured.
 func (o *operations) applyRendered() error {
 	const job = "job/" + operatorName + "-release"
-	rendered, err := helm(o.Context(), o.values, "template", operatorName, "../charts/platform-operator", "-n", operatorNamespace, "-f", "-")
+	rendered, err := helm(o.Context(), o.values, "template", operatorName, chart, "-n", operatorNamespace, "-f", "-")
 	if err != nil {
 		return err
 	}
@@ -215,25 +301,4 @@ func (o *operations) applyRendered() error {
 	leads(o.T)
 	o.take()
 	return errors.Join(install(), o.upgrade("--take-ownership"), install(), o.upgrade())
-}
-
-// pauseAPIServer stops the process of the API server for a while.
-func (o *operations) pauseAPIServer() error {
-	out, err := run(o.Context(), "", "../bin/cluster", "status")
-	if err != nil {
-		return err
-	}
-	_, after, _ := strings.Cut(out, " kube-apiserver ")
-	var pid int
-	if _, err := fmt.Sscan(after, &pid); err != nil {
-		return fmt.Errorf("finding the API server in %s: %w", out, err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("stopping the API server: %w", err)
-	}
-	time.Sleep(apiServerPause)
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		return fmt.Errorf("continuing the API server: %w", err)
-	}
-	return nil
 }

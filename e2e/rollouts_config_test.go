@@ -287,6 +287,11 @@ func unsigned(serial int64) *x509.Certificate {
 func (a *authority) issue(serial int64, private *ecdsa.PrivateKey) (crt, key string, err error) {
 	template := unsigned(serial)
 	template.DNSNames = []string{serverName}
+	return a.sign(template, private)
+}
+
+// sign returns a certificate like the template for a key, and the key, as PEM.
+func (a *authority) sign(template *x509.Certificate, private *ecdsa.PrivateKey) (crt, key string, err error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
 	if err != nil {
 		return "", "", err
