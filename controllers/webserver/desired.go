@@ -152,7 +152,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, template
 // have it.
 func (x *object) AddService(plan *converge.Plan, ports workload.Ports) {
 	tls := ports.Has(httpsName, x.w.Spec.TLS != nil)
-	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, tls))
+	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, ports.Number("http", int32(x.w.HTTPPort())), tls))
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is
@@ -175,11 +175,11 @@ func changes(s workload.Spec, live *appsv1.Deployment, pods *corev1ac.PodTemplat
 	return lines
 }
 
-func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer, tls bool) apply.Intent {
+func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer, http intstr.IntOrString, tls bool) apply.Intent {
 	kind := serviceType(w, platform)
 	port, from := nodePort(w, o, platform, kind)
 	https := httpsNodePort(w, o, kind, tls)
-	in := serviceIntent(w, kind, tls, port, https)
+	in := serviceIntent(w, kind, http, tls, port, https)
 	mine := int32(0) // the node port that the user asked for, 0 for none
 	if from == asked {
 		mine = port
@@ -188,10 +188,10 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 		// The user did not ask for this node port: if it is not available, any
 		// other will do, and learning which one was allocated is not a reason to
 		// write.
-		anyPort := serviceIntent(w, kind, tls, mine, 0)
+		anyPort := serviceIntent(w, kind, http, tls, mine, 0)
 		in.HashIntent = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
-			return serviceIntent(w, kind, tls, mine, 0), fault.NodePort(refused)
+			return serviceIntent(w, kind, http, tls, mine, 0), fault.NodePort(refused)
 		}
 		if from == had || https != 0 {
 			// Clients use this port. The API server releases it a moment after the
@@ -206,11 +206,11 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 	return in
 }
 
-func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, tls bool, nodePort, httpsNodePort int32) apply.Intent {
-	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), nginxPort, nodePort)}
+func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, http intstr.IntOrString, tls bool, nodePort, httpsNodePort int32) apply.Intent {
+	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), http, nodePort)}
 	if tls {
 		ports[0].WithName("http")
-		ports = append(ports, onePort(tlsPort, tlsPort, httpsNodePort).WithName(httpsName))
+		ports = append(ports, onePort(tlsPort, intstr.FromInt(tlsPort), httpsNodePort).WithName(httpsName))
 	}
 	said := common.ServiceOptions{}
 	if w.Spec.Service != nil {
@@ -222,8 +222,8 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, tls bool, 
 	return resources.Service(ac, said)
 }
 
-func onePort(port int32, target int, nodePort int32) *corev1ac.ServicePortApplyConfiguration {
-	p := corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(port).WithTargetPort(intstr.FromInt(target))
+func onePort(port int32, target intstr.IntOrString, nodePort int32) *corev1ac.ServicePortApplyConfiguration {
+	p := corev1ac.ServicePort().WithProtocol(corev1.ProtocolTCP).WithPort(port).WithTargetPort(target)
 	if nodePort != 0 {
 		p.WithNodePort(nodePort)
 	}

@@ -332,7 +332,7 @@ func TestDesired_FallsBackOnlyForUnrequestedNodePorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Spec.Service = tc.spec
-			in := service(w, Observed{}, platform.WebServer, false)
+			in := service(w, Observed{}, platform.WebServer, intstr.FromInt32(80), false)
 			got := false
 			if in.Fallback != nil {
 				var other apply.Intent
@@ -369,7 +369,7 @@ func TestDesired_ServiceTypeOfThePlatform(t *testing.T) {
 				want = tc.want.Ports[0].NodePort
 			}
 			w := sample()
-			raw, err := service(w, Observed{}, tc.platform, false).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, tc.platform, intstr.FromInt32(80), false).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -408,7 +408,7 @@ func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
 				w.Generation++
 			}
 			w.Status.Service = &webserverv1.ServiceStatus{Type: corev1.ServiceTypeNodePort, DefaultType: tc.recorded, NodePort: 30399}
-			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform.WebServer, false).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform.WebServer, intstr.FromInt32(80), false).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -33,6 +34,7 @@ const (
 type site struct {
 	snippet    string // of the user; "" for none
 	http       string // of the user, for the http block; "" for none
+	port       int    // of HTTP; 0 for nginxPort
 	tls        bool
 	monitoring bool
 	judged     bool
@@ -60,8 +62,8 @@ func (s site) files() map[string]string {
 // of the user.
 func (s site) ipv6() string {
 	var text string
-	if !nginxconf.ListensOnIPv6(s.snippet, nginxPort) {
-		text = fmt.Sprintf("listen [::]:%d;\n", nginxPort)
+	if port := cmp.Or(s.port, nginxPort); !nginxconf.ListensOnIPv6(s.snippet, port) {
+		text = fmt.Sprintf("listen [::]:%d;\n", port)
 	}
 	if s.tls && !nginxconf.ListensOnIPv6(s.snippet, tlsPort) {
 		text += fmt.Sprintf("listen [::]:%d ssl;\n", tlsPort)
@@ -126,7 +128,7 @@ func (s site) text(tls string) string {
 	b.WriteString(format)
 	line("server {")
 	b.WriteString(log)
-	line("    listen %d;", nginxPort)
+	line("    listen %d;", cmp.Or(s.port, nginxPort))
 	if s.tls {
 		line("    listen %d ssl;", tlsPort)
 		line("    ssl_certificate %s/tls.crt;", tls)

@@ -678,3 +678,35 @@ func TestShared_ScalingStartsNoRolloutThatWaits(t *testing.T) {
 		})
 	}
 }
+
+// While pods listen on different ports, the Service has to resolve the name in each of them.
+func TestService_FollowsThePortsOfThePods(t *testing.T) {
+	w := sample()
+	o, _ := pass(t, w, Observed{}, rolledOut)
+	podOf := func(d *appsv1.Deployment, name string) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: d.Spec.Template.Annotations}, Spec: d.Spec.Template.Spec}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		return p
+	}
+	earlier := podOf(o.Deployment, "earlier")
+	o.Pods = []corev1.Pod{earlier}
+	target := func(step string, want intstr.IntOrString) {
+		t.Helper()
+		if got := o.Service.Spec.Ports[0].TargetPort; got != want {
+			t.Errorf("%s: the Service routes to %s, want %s", step, &got, &want)
+		}
+	}
+	target("port 80", intstr.FromInt32(80))
+	w.Spec.ContainerPort = new(int32(8080))
+	o, _ = pass(t, w, o, func(*appsv1.Deployment) {})
+	target("rolling out", intstr.FromString("http"))
+	o.Pods = []corev1.Pod{earlier, podOf(o.Deployment, "later")}
+	o, _ = pass(t, w, o, func(*appsv1.Deployment) {})
+	target("pods of both", intstr.FromString("http"))
+	o.Pods = o.Pods[1:]
+	o, _ = pass(t, w, o, rolledOut)
+	target("rolled out", intstr.FromInt32(8080))
+	w.Spec.Rollout = &common.Rollout{PinnedRevision: new(int64(1))}
+	o, _ = pass(t, w, o, func(*appsv1.Deployment) {})
+	target("rolling back", intstr.FromString("http"))
+}

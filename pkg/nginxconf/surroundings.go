@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -64,6 +65,8 @@ func repository(image string) string {
 // Surroundings are what a text is combined with: the server block that includes
 // it, the rest of the configuration, and the other containers of the pod.
 type Surroundings struct {
+	// Port is that of HTTP; 0 means HTTPPort.
+	Port int
 	// TLS reports whether the server block has a certificate, and listens on
 	// HTTPSPort.
 	TLS bool
@@ -82,7 +85,7 @@ func (s Surroundings) Conflicts(text string) []string {
 		return nil
 	}
 	c := conflicts{Surroundings: s, locations: map[location]int{}, sockets: map[socket]int{
-		{address: anyAddress, port: HTTPPort}: 0,
+		{address: anyAddress, port: cmp.Or(s.Port, HTTPPort)}: 0,
 	}}
 	if s.TLS {
 		c.sockets[socket{address: anyAddress, port: HTTPSPort}] = 0

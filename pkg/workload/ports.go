@@ -68,6 +68,15 @@ func (p Ports) Target(want containerPort, asked []*containerPort) intstr.IntOrSt
 	return number
 }
 
+// Number returns the target port of a Service for a port that has the same name in all
+// templates: its number, unless pods have others.
+func (p Ports) Number(name string, number int32) intstr.IntOrString {
+	if p.all(func(c containerPort) bool { return *c.ContainerPort == number }) {
+		return intstr.FromInt32(number)
+	}
+	return intstr.FromString(name)
+}
+
 // successor returns the port that clients reach now and that a port which is asked for
 // replaces, or nil.
 func (p Ports) successor(want containerPort, asked []*containerPort) *containerPort {

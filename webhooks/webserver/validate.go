@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		ports = append(ports, "https")
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
-	errs = append(errs, schemes(w.Spec.Probes, w.Spec.TLS != nil, spec.Child("probes"))...)
+	errs = append(errs, schemes(w.Spec.Probes, strconv.Itoa(w.HTTPPort()), w.Spec.TLS != nil, spec.Child("probes"))...)
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), nginxconf.CacheFolder, nginxconf.RunFolder, nginxconf.TemporaryFolder)...)
 	errs = append(errs, mounts(w, spec.Child("pod", "volumeMounts"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
@@ -91,6 +92,7 @@ func validateUpdate(old, w *webserverv1.WebServer, platform config.Platform) fie
 // surroundings returns what the configuration is combined with.
 func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
 	return nginxconf.Surroundings{
+		Port:       w.HTTPPort(),
 		TLS:        w.Spec.TLS != nil,
 		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled,
 		Known:      official(w),
@@ -144,7 +146,7 @@ func hidesConfiguration(p *common.Pod, mountPath string, paths []string) bool {
 }
 
 // schemes rejects HTTPS probes of the HTTP port and the reverse, which always fail.
-func schemes(p *common.Probes, tls bool, at *field.Path) field.ErrorList {
+func schemes(p *common.Probes, number string, tls bool, at *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
@@ -159,7 +161,7 @@ func schemes(p *common.Probes, tls bool, at *field.Path) field.ErrorList {
 		get := one.probe.HTTPGet
 		https := get.Scheme == corev1.URISchemeHTTPS
 		port := get.Port.String()
-		if https && (port == "http" || port == "80") || !https && tls && (port == "https" || port == "443") {
+		if https && (port == "http" || port == number) || !https && tls && (port == "https" || port == "443") {
 			errs = append(errs, field.Invalid(at.Child(one.name, "httpGet", "scheme"), cmp.Or(string(get.Scheme), "HTTP"),
 				"port "+port+" has the other scheme: use HTTP for port http, and HTTPS for port https"))
 		}

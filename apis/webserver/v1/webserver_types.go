@@ -73,10 +73,18 @@ type WebServer struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.pod) || !has(self.pod.initContainers) || self.pod.initContainers.all(c, !has(c.restartPolicy) || [has(self.autoscaling.targetCPUUtilizationPercentage) ? 'cpu' : 'none', has(self.autoscaling.targetMemoryUtilizationPercentage) ? 'memory' : 'none'].all(r, r == 'none' || (has(c.resources) && ((has(c.resources.requests) && r in c.resources.requests) || (has(c.resources.limits) && r in c.resources.limits)))))",message="an autoscaling target is a percentage of the requests of all containers: set the request of each sidecar, too",fieldPath=".pod.initContainers"
 type WebServerSpec struct {
 	// image is the container image: the official nginx image, or an image based
-	// on it that listens on port 80. It runs as user 101 with a read-only root
+	// on it that listens on containerPort. It runs as user 101 with a read-only root
 	// file system; /var/cache/nginx, /run and /tmp are writable.
 	// +required
 	Image common.Image `json:"image"`
+
+	// containerPort is the port on which nginx listens for HTTP, such as 8080 for
+	// nginxinc/nginx-unprivileged. Unset means 80.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="!(self in [443, 9113, 9180])",message="443 is for HTTPS, and 9113 and 9180 for metrics; use another port"
+	ContainerPort *int32 `json:"containerPort,omitempty"`
 
 	// replicas is the number of pods. Unset means 1; 0 deletes all pods and
 	// keeps the Service. It cannot be combined with autoscaling.
@@ -102,7 +110,7 @@ type WebServerSpec struct {
 	// +optional
 	Content *ContentSource `json:"content,omitempty"`
 
-	// tls serves HTTPS on port 443, in addition to HTTP on port 80.
+	// tls serves HTTPS on port 443, in addition to HTTP.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
 
@@ -347,8 +355,8 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type corev1.ServiceType `json:"type,omitempty"`
 
-	// port is the port of the Service. Unset means 80. The pods always listen
-	// on port 80.
+	// port is the port of the Service. Unset means 80. The pods listen on
+	// containerPort.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -429,6 +437,14 @@ type ServiceStatus struct {
 	// allocated.
 	// +optional
 	HTTPSNodePort int32 `json:"httpsNodePort,omitempty"`
+}
+
+// HTTPPort returns containerPort, which defaults to 80.
+func (w *WebServer) HTTPPort() int {
+	if w.Spec.ContainerPort == nil {
+		return 80
+	}
+	return int(*w.Spec.ContainerPort)
 }
 
 // DefaultServiceType returns the type of the Service if the spec sets none: the one
