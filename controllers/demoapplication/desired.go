@@ -189,7 +189,7 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 	}
 	resources.Customize(pod, c, said)
 	resources.Drain(pod, c, a.Spec.Pod, platform.DrainSeconds)
-	resources.LeaveLostNodes(pod, platform.TolerationSeconds)
+	resources.OnNodes(pod, platform)
 	pod.WithContainers(c)
 	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
 	return rollout.Restarted(t, a.Spec.Rollout.Shared())

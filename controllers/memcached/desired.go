@@ -204,7 +204,7 @@ func template(m *cachev1alpha1.Memcached, image string, platform config.Pods) *c
 		Container: common.Container{ImagePullPolicy: m.Spec.ImagePullPolicy, ImagePullSecrets: m.Spec.ImagePullSecrets},
 		Resources: containerResources(m), Pod: m.Spec.Pod, ReadinessPort: port, Selector: m.PodLabels(),
 	})
-	resources.LeaveLostNodes(pod, platform.TolerationSeconds)
+	resources.OnNodes(pod, platform)
 	t := resources.Template(resources.PodLabels(m.Spec.Pod, m.PodLabels()), pod.WithContainers(c)).
 		WithAnnotations(resources.PodAnnotations(m.Spec.Pod))
 	return rollout.Restarted(t, m.Spec.Rollout)

@@ -119,12 +119,12 @@ func TestDesired_NewSettingsWaitForTheNextRevision(t *testing.T) {
 	}
 	later := platform
 	later.WebServer.ExporterImage = "registry.example/exporter:2"
-	later.Pods.TolerationSeconds = 60
+	later.Pods.TolerationSeconds, later.Pods.UserNamespaces = 60, true
 	o, _ = passOn(t, later, w, o, rolledOut)
 	if got := exporter(o); got != before || w.Status.Revisions.Current != 1 {
 		t.Errorf("the exporter is %q, revision %d: the pods were replaced", got, w.Status.Revisions.Current)
 	}
-	if diff := cmp.Diff([]string{"spec.containers[exporter].image would change", "spec.tolerations would change"}, w.Status.PendingChanges); diff != "" {
+	if diff := cmp.Diff([]string{"spec.containers[exporter].image would change", "spec.hostUsers would be added", "spec.tolerations would change"}, w.Status.PendingChanges); diff != "" {
 		t.Errorf("what is pending (-want +got):\n%s", diff)
 	}
 	w.Spec.Image = "nginx:1.27.4"
@@ -134,5 +134,8 @@ func TestDesired_NewSettingsWaitForTheNextRevision(t *testing.T) {
 	}
 	if got := *o.Deployment.Spec.Template.Spec.Tolerations[0].TolerationSeconds; got != 60 {
 		t.Errorf("after a change lost nodes are tolerated for %d seconds", got)
+	}
+	if got := o.Deployment.Spec.Template.Spec.HostUsers; got == nil || *got {
+		t.Error("after a change the pods are in the user namespace of the node")
 	}
 }

@@ -67,7 +67,7 @@ func template(w *webserverv1.WebServer, m material, platform config.Platform) *c
 		WithVolumes(volumes...)
 	resources.Customize(pod, server, options(w, m))
 	resources.Drain(pod, server, w.Spec.Pod, platform.Pods.DrainSeconds)
-	resources.LeaveLostNodes(pod, platform.Pods.TolerationSeconds)
+	resources.OnNodes(pod, platform.Pods)
 	if m.config != nil {
 		markDraining(server)
 		pod.WithInitContainers(configTest(pod, server, m))

@@ -66,6 +66,7 @@ pods:
   maxTerminationGracePeriodSeconds: 600
   drainSeconds: 20
   tolerationSeconds: 60
+  userNamespaces: true
   maxEmptyDirSize: 1Gi
 serviceAccounts: true
 restartOnSecretChange: true
@@ -100,7 +101,7 @@ defaults:
 					DeletionPolicies: []common.DeletionPolicy{common.DeletionPolicyDelete},
 					Pods: Pods{
 						Annotations: []string{"sidecar.istio.io/*"}, Labels: []string{"team", "app.kubernetes.io/*"}, UnlistedKeys: KeysRefuse,
-						RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityRestricted, InitContainers: true,
+						RuntimeClasses: []string{"gvisor"}, Tolerations: []string{"dedicated"}, LeastProfile: common.SecurityRestricted, InitContainers: true, UserNamespaces: true,
 						MaxTerminationGracePeriodSeconds: 600, DrainSeconds: 20, TolerationSeconds: 60, MaxEmptyDirSize: resource.MustParse("1Gi"),
 					},
 					ServiceAccounts: true, RestartOnSecretChange: true,

@@ -63,6 +63,9 @@ type Pods struct {
 	// stays on a node that is unreachable or not ready, unless the object has a
 	// toleration of the taint.
 	TolerationSeconds int64 `json:"tolerationSeconds"`
+	// UserNamespaces runs the pods of new revisions of a WebServer, DemoApplication or
+	// Memcached in a user namespace (hostUsers: false).
+	UserNamespaces bool `json:"userNamespaces"`
 	// MaxEmptyDirSize limits the size of each emptyDir volume, which must then have a
 	// sizeLimit. 0 means no limit.
 	MaxEmptyDirSize resource.Quantity `json:"maxEmptyDirSize"`

@@ -460,21 +460,25 @@ func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Containe
 // lets pods that do not tolerate them stay for five minutes.
 var lostNode = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
 
-// LeaveLostNodes makes the pods stay on a lost node for some seconds only. A toleration
-// of the user for the same taint takes precedence.
-func LeaveLostNodes(pod *corev1ac.PodSpecApplyConfiguration, seconds int64) {
+// OnNodes applies what the platform decides about pods on their nodes: they stay on a lost
+// node for some seconds only, unless the user tolerates the same taint, and may run in a
+// user namespace.
+func OnNodes(pod *corev1ac.PodSpecApplyConfiguration, platform config.Pods) {
+	if platform.UserNamespaces {
+		pod.WithHostUsers(false)
+	}
 	for _, taint := range lostNode {
 		if !slices.ContainsFunc(pod.Tolerations, func(t corev1ac.TolerationApplyConfiguration) bool {
 			key, effect := or(t.Key, ""), or(t.Effect, "")
 			return (key == taint || key == "") && (effect == corev1.TaintEffectNoExecute || effect == "")
 		}) {
 			pod.WithTolerations(corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).
-				WithEffect(corev1.TaintEffectNoExecute).WithTolerationSeconds(seconds))
+				WithEffect(corev1.TaintEffectNoExecute).WithTolerationSeconds(platform.TolerationSeconds))
 		}
 	}
 }
 
-// leavesLostNodes reports whether LeaveLostNodes may have added the toleration.
+// leavesLostNodes reports whether OnNodes may have added the toleration.
 func leavesLostNodes(t corev1ac.TolerationApplyConfiguration) bool {
 	return slices.Contains(lostNode, or(t.Key, "")) && or(t.Operator, "") == corev1.TolerationOpExists &&
 		or(t.Effect, "") == corev1.TaintEffectNoExecute && or(t.TolerationSeconds, config.LongestToleration+1) <= config.LongestToleration

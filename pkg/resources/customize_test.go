@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
@@ -412,7 +413,7 @@ func TestLeaveLostNodes(t *testing.T) {
 				given.WithEffect(tc.effect)
 			}
 			pod := corev1ac.PodSpec().WithTolerations(given)
-			LeaveLostNodes(pod, 30)
+			OnNodes(pod, config.Default().Pods)
 			var got []string
 			for _, added := range pod.Tolerations[1:] {
 				got = append(got, *added.Key)

@@ -27,7 +27,7 @@ func templateOfEverything(t *testing.T, profile common.SecurityProfile) *corev1a
 	}, SecurityDefaults{Profile: profile})
 	Customize(pod, c.WithSecurityContext(confined).WithPorts(corev1ac.ContainerPort().WithName("http").WithContainerPort(80)), o)
 	Drain(pod, c, o.Pod, 5)
-	LeaveLostNodes(pod, 30)
+	OnNodes(pod, config.Pods{TolerationSeconds: 30, UserNamespaces: true})
 	return Template(PodLabels(o.Pod, o.Selector), pod.WithSecurityContext(secure).WithContainers(c)).WithAnnotations(PodAnnotations(o.Pod))
 }
 
