@@ -37,6 +37,11 @@ func trafficCauses() []traffic.Cause {
 			Why: "Kubernetes notices after about 40 s that a node is lost, and some time after its start which pods run", Page: page,
 		},
 		{
+			// The ports of a client come round after a minute or two.
+			Events: []string{"node lost"}, Classes: []load.Class{load.Connect}, Says: "no route to host", Within: 5 * time.Minute,
+			Why: "the packet filter sends a connection from a port that was used during the loss to the pod that is gone", Page: page,
+		},
+		{
 			Events: []string{"container killed"}, Classes: dropped, Within: 10 * time.Second,
 			Why: "a container that exits drops its requests, and is reached until the kubelet notices", Page: page,
 		},

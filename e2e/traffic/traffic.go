@@ -53,6 +53,7 @@ type Event struct {
 type Cause struct {
 	Events, Objects, Clients []string
 	Classes                  []load.Class
+	Says                     string        // is in the error; "" for any
 	Within                   time.Duration // since the event began; 0 for all of it
 	// Unseen is how long the status may not know it, if longer than usual.
 	Unseen    time.Duration
@@ -64,7 +65,7 @@ func (c Cause) explains(e Event, f Failure) bool {
 	if c.Within > 0 {
 		end = e.Start.Add(c.Within)
 	}
-	return has(c.Events, e.Name) && has(c.Objects, f.Object) && has(c.Clients, f.Name) && has(c.Classes, f.Class) &&
+	return has(c.Events, e.Name) && has(c.Objects, f.Object) && has(c.Clients, f.Name) && has(c.Classes, f.Class) && strings.Contains(f.Err, c.Says) &&
 		(e.Object == "" || e.Object == f.Object) && !f.Ended.Before(e.Start) && !f.Due.After(end)
 }
 

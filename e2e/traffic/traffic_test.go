@@ -19,6 +19,7 @@ func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.
 func TestJudge_AttributesFailures(t *testing.T) {
 	causes := []Cause{
 		{Events: []string{"killed"}, Objects: []string{"web"}, Classes: []load.Class{load.Reset}, Within: 10 * time.Second, Why: "it died", Page: "page"},
+		{Events: []string{"killed"}, Says: "reset by peer", Why: "it died", Page: "page"},
 	}
 	for name, c := range map[string]struct {
 		client     Client
