@@ -82,6 +82,14 @@ func (l *lab) measureLoad(ctx context.Context) error {
 }
 
 func (l *lab) measureRestart(ctx context.Context, program, population int) error {
+	if population > 0 && len(l.programs) > 1 { // not to count what it changes of the other one's children
+		if err := l.restart(ctx, l.programs[program]); err != nil {
+			return err
+		}
+		if err := l.current.quiet(ctx, limit(population)); err != nil {
+			return err
+		}
+	}
 	if err := l.restart(ctx, l.programs[program]); err != nil {
 		return err
 	}
