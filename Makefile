@@ -30,6 +30,7 @@ export CLUSTER VERSION IMG NAMESPACE REGISTRY SIGN_KEY REPLACES
 GOLANGCI_LINT_VERSION := v2.15.0
 CYCLONEDX_VERSION     := v1.10.0
 ACTIONLINT_VERSION    := v1.7.12
+HELM3_VERSION         := v3.22.0
 GOVULNCHECK_VERSION   := v1.8.0
 # Outside of the checkout, so that a fresh clone is warm; by version, so that
 # two checkouts do not fight.
@@ -37,6 +38,7 @@ TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/platform-operator/tools
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 CYCLONEDX     := $(TOOLS)/cyclonedx-gomod-$(CYCLONEDX_VERSION)/cyclonedx-gomod
 ACTIONLINT    := $(TOOLS)/actionlint-$(ACTIONLINT_VERSION)/actionlint
+HELM3         := $(TOOLS)/helm-$(HELM3_VERSION)/helm
 GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
 
 # Without e2e/cluster/hyperkube, a hundred lines that pull in all of Kubernetes:
@@ -328,6 +330,12 @@ test-e2e: bin/cluster ## What a user can see, on a real cluster
 .PHONY: campaign-e2e
 campaign-e2e: ## All end-to-end tests, and which permissions the operator has used; 20 minutes
 	@CAMPAIGN=e2e $(MAKE) test-e2e
+
+.PHONY: campaign-helm3
+campaign-helm3: bin/cluster $(HELM3) ## The tests of the chart with Helm 3
+	$(call say,'tests of the chart with Helm $(HELM3_VERSION)')
+	@assets="$$(bin/cluster assets)"; HELM=$(HELM3) KUBECTL="$$assets/kubectl" KUBEBUILDER_ASSETS="$$assets" \
+		go test -tags=chart -count=1 -parallel=4 $(GO_TEST_FLAGS) ./charts/
 
 .PHONY: campaign-versions
 campaign-versions: VERSIONS ?= v1.35.4 v1.36.3 v1.37.2
@@ -647,6 +655,11 @@ bin/release/release:
 .PHONY: bin/sharedserver
 bin/sharedserver:
 	@go build -o bin/sharedserver ./pkg/testkit/sharedserver
+
+# The versions of Kubernetes that a chart requires are compared with a default that releases set.
+$(HELM3):
+	$(call say,'building Helm $(HELM3_VERSION) this one time')
+	@CGO_ENABLED=0 GOBIN=$(@D) go install -ldflags '-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36' helm.sh/helm/v3/cmd/helm@$(HELM3_VERSION)
 
 $(GOLANGCI_LINT):
 	$(call say,'building golangci-lint $(GOLANGCI_LINT_VERSION) this one time; takes some minutes')
