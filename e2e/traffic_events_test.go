@@ -39,7 +39,7 @@ func trafficCauses() []traffic.Cause {
 		{
 			// The ports of a client come round after a minute or two.
 			Events: []string{"node lost"}, Classes: []load.Class{load.Connect}, Says: "no route to host", Within: 5 * time.Minute,
-			Why: "the packet filter sends a connection from a port that was used during the loss to the pod that is gone", Page: page,
+			Why: "the packet filter sends a connection from a port that was used during the loss to a pod that no longer exists", Page: page,
 		},
 		{
 			Events: []string{"container killed"}, Classes: dropped, Within: 10 * time.Second,
