@@ -1,6 +1,9 @@
 package common
 
-import autoscalingv2 "k8s.io/api/autoscaling/v2"
+import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // Autoscaling configures a HorizontalPodAutoscaler that sets the number of
 // pods.
@@ -68,6 +71,14 @@ type ScalingRules struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Max;Min;Disabled
 	SelectPolicy autoscalingv2.ScalingPolicySelect `json:"selectPolicy,omitempty"`
+
+	// tolerance is the deviation from the target below which the number does not
+	// change, such as "0.05" for 5 %. Unset means that of the cluster, usually "0.1".
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^([0-9]?[.][0-9]{1,3}|[0-9]|[0-9]{1,4}m)$')",message="must be less than 10, with at most three decimals, such as \"0.05\""
+	Tolerance *resource.Quantity `json:"tolerance,omitempty"`
 
 	// policies are the allowed changes. Unset means the defaults of Kubernetes.
 	// +optional

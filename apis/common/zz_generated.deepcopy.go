@@ -1565,6 +1565,11 @@ func (in *ScalingRules) DeepCopyInto(out *ScalingRules) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Tolerance != nil {
+		in, out := &in.Tolerance, &out.Tolerance
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.Policies != nil {
 		in, out := &in.Policies, &out.Policies
 		*out = make([]ScalingPolicy, len(*in))
