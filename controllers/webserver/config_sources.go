@@ -55,7 +55,7 @@ func sourcesOf(w *webserverv1.WebServer) sources {
 		s.configMaps, s.secrets = resources.Uses(resources.Options{Pod: w.Spec.Pod})
 	}
 	if generated(w) {
-		s.site = &site{port: w.HTTPPort(), tls: w.Spec.TLS != nil, monitoring: monitored(w), judged: w.Spec.Rollout.Judged(), keep: keep(w)}
+		s.site = &site{port: int(w.HTTPPort()), tls: w.Spec.TLS != nil, monitoring: monitored(w), judged: w.Spec.Rollout.Judged(), keep: keep(w)}
 		if c := w.Spec.Config; c != nil {
 			s.site.snippet, s.site.http, s.config = c.Inline, c.HTTP, c.ConfigMapRef
 		}

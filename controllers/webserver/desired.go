@@ -152,7 +152,7 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, template
 // have it.
 func (x *object) AddService(plan *converge.Plan, ports workload.Ports) {
 	tls := ports.Has(httpsName, x.w.Spec.TLS != nil)
-	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, ports.Number("http", int32(x.w.HTTPPort())), tls))
+	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, ports.Number("http", x.w.HTTPPort()), tls))
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is

@@ -93,7 +93,7 @@ func options(w *webserverv1.WebServer, m material) resources.Options {
 			ImagePullPolicy: w.Spec.ImagePullPolicy, ImagePullSecrets: w.Spec.ImagePullSecrets, Probes: w.Spec.Probes,
 		},
 		Resources: w.Spec.Resources, Pod: w.Spec.Pod,
-		ReadinessPort: int32(w.HTTPPort()), Selector: w.PodLabels(), Reserved: reserved(w, m),
+		ReadinessPort: w.HTTPPort(), Selector: w.PodLabels(), Reserved: reserved(w, m),
 		Rename: func(name string) string {
 			if c, ok := m.volumes[name]; ok {
 				return c.Name
@@ -124,7 +124,7 @@ func testsConstantPaths(m material) bool { return m.config != nil && m.config.Da
 
 // serverPorts returns the ports of the container that serves.
 func serverPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
-	ports := []*corev1ac.ContainerPortApplyConfiguration{containerPort("http", int32(w.HTTPPort()))}
+	ports := []*corev1ac.ContainerPortApplyConfiguration{containerPort("http", w.HTTPPort())}
 	if w.Spec.TLS != nil {
 		ports = append(ports, containerPort("https", tlsPort))
 	}

@@ -38,7 +38,7 @@ func Validate(w *webserverv1.WebServer, platform config.Platform) field.ErrorLis
 		ports = append(ports, "https")
 	}
 	errs = append(errs, validate.Probes(w.Spec.Probes, ports, spec.Child("probes"))...)
-	errs = append(errs, schemes(w.Spec.Probes, strconv.Itoa(w.HTTPPort()), w.Spec.TLS != nil, spec.Child("probes"))...)
+	errs = append(errs, schemes(w.Spec.Probes, strconv.Itoa(int(w.HTTPPort())), w.Spec.TLS != nil, spec.Child("probes"))...)
 	errs = append(errs, validate.Pod(w.Spec.Pod, spec.Child("pod"), nginxconf.CacheFolder, nginxconf.RunFolder, nginxconf.TemporaryFolder)...)
 	errs = append(errs, mounts(w, spec.Child("pod", "volumeMounts"))...)
 	return append(errs, validate.Size(withoutFiles(w.Spec), spec)...)
@@ -92,7 +92,7 @@ func validateUpdate(old, w *webserverv1.WebServer, platform config.Platform) fie
 // surroundings returns what the configuration is combined with.
 func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
 	return nginxconf.Surroundings{
-		Port:       w.HTTPPort(),
+		Port:       int(w.HTTPPort()),
 		TLS:        w.Spec.TLS != nil,
 		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled,
 		Known:      official(w),

@@ -440,11 +440,11 @@ type ServiceStatus struct {
 }
 
 // HTTPPort returns containerPort, which defaults to 80.
-func (w *WebServer) HTTPPort() int {
+func (w *WebServer) HTTPPort() int32 {
 	if w.Spec.ContainerPort == nil {
 		return 80
 	}
-	return int(*w.Spec.ContainerPort)
+	return *w.Spec.ContainerPort
 }
 
 // DefaultServiceType returns the type of the Service if the spec sets none: the one
