@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
 )
 
 // pods returns the pod templates of the Deployment and of the uninstall Job.
@@ -279,6 +280,22 @@ func token(t *testing.T, p *corev1.PodTemplateSpec) *corev1.ServiceAccountTokenP
 	}
 	t.Fatal("there is no token")
 	return nil
+}
+
+// A key that is there twice is an error for some tools, and the last one wins for others.
+func TestPods_LabelsOfTheChartWin(t *testing.T) {
+	t.Parallel()
+	manifests := template(t, "--set-json", `podLabels={"app.kubernetes.io/name":"mine","team":"a"}`, "--set", "crds.enabled=false")
+	for doc := range strings.SplitSeq(string(manifests), "\n---\n") {
+		var o unstructured.Unstructured
+		if err := yaml.UnmarshalStrict([]byte(doc), &o.Object); err != nil {
+			t.Errorf("%v:\n%s", err, doc)
+		}
+		labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+		if len(labels) > 0 && (labels["app.kubernetes.io/name"] != "platform-operator" || labels["team"] != "a") {
+			t.Errorf("%s has pods with the labels %v", o.GetKind(), labels)
+		}
+	}
 }
 
 // With an injected sidecar, for example, the Job of the hook would never complete.

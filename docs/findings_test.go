@@ -106,6 +106,7 @@ var findings = []finding{
 		"TestObject_ReadinessCountsThePodsThatAreWanted", "TestPrinter_FoldsLongTexts",
 	}},
 	{number: "O17", defect: "the chart accepts values with which admission is down", tests: []string{
+		"TestPods_LabelsOfTheChartWin",
 		"TestValues_RefusedByTheOperatorAreRefusedByTheChart", "TestValues_InvalidOnesAreRejected", "TestDeployment_LimitsItsMemory", "TestHook_HasThePodMetadataOfTheValues", "TestCampaignOperations",
 	}},
 

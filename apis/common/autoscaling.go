@@ -74,6 +74,7 @@ type ScalingRules struct {
 
 	// tolerance is the deviation from the target below which the number does not
 	// change, such as "0.05" for 5 %. Unset means that of the cluster, usually "0.1".
+	// It needs Kubernetes 1.35 or newer.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=5

@@ -23,6 +23,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* Labels of pods: those of the chart, and others of podLabels. The argument is a list: the root context, and the component. */}}
+{{- define "platform-operator.podLabels" -}}
+{{- $own := include "platform-operator.labels" (first .) | fromYaml -}}
+{{- merge (dict "app.kubernetes.io/component" (last .)) $own (default dict (first .).Values.podLabels) | toYaml -}}
+{{- end -}}
+
 {{- define "platform-operator.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "platform-operator.fullname" .) -}}
