@@ -424,6 +424,24 @@ func TestAdmissionPolicies_CoverEveryPermission(t *testing.T) {
 	}
 }
 
+// TestAdmissionPolicies_InProduction checks that the values for production change none of the
+// policies, with which TestAdmissionPolicies makes the attempts.
+func TestAdmissionPolicies_InProduction(t *testing.T) {
+	t.Parallel()
+	policies := func(args ...string) (all []*unstructured.Unstructured) {
+		for _, o := range parse(t, template(t, args...)) {
+			if strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy") {
+				all = append(all, o)
+			}
+		}
+		return all
+	}
+	want := policies()
+	if diff := gocmp.Diff(want, policies("-f", filepath.Join(chart, "values-production.yaml"))); diff != "" || len(want) == 0 {
+		t.Errorf("%d policies (-default +production):\n%s", len(want), diff)
+	}
+}
+
 // TestAdmissionPolicies_WithOtherNames checks that the policies name the account, the
 // namespace and the Secret of the release.
 func TestAdmissionPolicies_WithOtherNames(t *testing.T) {
