@@ -101,6 +101,7 @@ var findings = []finding{
 	{number: "O14", defect: "losing the Lease ends admission", tests: []string{"TestTerms", "TestCampaignOperations"}},
 	{number: "O15", defect: "a full range of addresses costs requests for ever, and is not named", tests: []string{"TestClassify", "TestReconcile_ProbesSharedCausesTogether"}},
 	{number: "O16", defect: "commands refuse ordinary files, hang, or hide what they lack", tests: []string{
+		"TestRender_RefusesWhatAdmissionRefuses",
 		"TestRender_SkipsWhatHasNoChildren", "TestRender_RejectsInvalidInput", "TestRead_AcceptsWhatKubectlAppliesAccepts", "TestRun_ReportsUnreadableResources",
 		"TestReach_NamesTheRemedyIfTheClusterDoesNotAnswer", "TestOutage_IsReportedWhileTheAPIServerDoesNotAnswer", "TestStatus_NamesTheCauseOnTheFirstScreen", "TestStatus_ShowsWhatMayBeRead",
 		"TestObject_ReadinessCountsThePodsThatAreWanted", "TestPrinter_FoldsLongTexts",

@@ -204,6 +204,22 @@ func TestRender_UsesThePlatformConfiguration(t *testing.T) {
 	}
 }
 
+func TestRender_RefusesWhatAdmissionRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ spec, want string }{
+		"an empty spec":   {spec: "null", want: "spec: Required value"},
+		"a schema":        {spec: "{image: nginx:1.27.4, replicas: -3}", want: "spec.replicas: Invalid value"},
+		"a rule":          {spec: "{image: nginx:1.27.4, paused: true, pod: {initContainers: [{name: a, image: a:1}]}}", want: "pods.initContainers is false"},
+		"nothing, though": {spec: "{image: nginx}"}, // which has a warning
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: a}\nspec: "+tc.spec+"\n", "render", "--config", os.DevNull, "-f", "-")
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || got != "") {
+				t.Errorf("got %v, want %q:\n%s", err, tc.want, got)
+			}
+		})
+	}
+}
+
 func TestRender_NamesTheSourceOfAnUnknownField(t *testing.T) {
 	_, err := execute(t, "apiVersion: my.domain/v1\nkind: WebServer\nspec: {imago: x}\n", "render", "--config", os.DevNull, "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), "standard input") || !strings.Contains(err.Error(), "spec.imago") {

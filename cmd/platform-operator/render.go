@@ -34,7 +34,8 @@ func renderCommand() *cobra.Command {
 		Long: `Print the children of the objects in a file as YAML. They are computed by the same
 functions that the operator uses, with the platform configuration of the operator that
 is installed in the cluster. With --config, or if no cluster is configured, no cluster is
-needed. Defaults of the configuration are added as when the object is created. Owner references have no UID, because the object does not exist yet. Objects of
+needed. Defaults of the configuration are added as when the object is created, and what
+admission refuses is refused. Owner references have no UID, because the object does not exist yet. Objects of
 other kinds are skipped.
 
 With --diff, compare the children with those in the cluster instead, and print what
@@ -80,8 +81,12 @@ Exit code:
 			if diff {
 				return renderDiff(c, &f, platform, source, in, name)
 			}
+			offline := webhooks.NewOffline(platform)
 			return render.Objects(in, name, c.OutOrStdout(), s, controllers.Kinds(platform), func(raw []byte) ([]byte, error) {
-				return webhooks.NewOffline(platform).Default(c.Context(), raw, metav1.NamespaceDefault)
+				if err := refused(c.Context(), offline, raw); err != nil {
+					return nil, err
+				}
+				return offline.Default(c.Context(), raw, metav1.NamespaceDefault)
 			})
 		},
 	}
@@ -90,6 +95,18 @@ Exit code:
 	cmd.Flags().BoolVar(&diff, "diff", false, "print what applying the file would change in the cluster")
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with objects; - means standard input")
 	return cmd
+}
+
+// refused returns the first reason for which admission would refuse an object.
+func refused(ctx context.Context, offline *webhooks.Offline, raw []byte) error {
+	findings, err := offline.Validate(ctx, raw)
+	if i := slices.IndexFunc(findings, func(f webhooks.Finding) bool { return !f.Warning }); i >= 0 {
+		return errors.New(findings[i].String())
+	}
+	if errors.Is(err, webhooks.ErrSkipped) {
+		return nil
+	}
+	return err
 }
 
 // renderDiff prints what applying the objects would change in the cluster.
