@@ -282,7 +282,7 @@ func token(t *testing.T, p *corev1.PodTemplateSpec) *corev1.ServiceAccountTokenP
 	return nil
 }
 
-// A key that is there twice is an error for some tools, and the last one wins for others.
+// A key that a map has twice is an error for some tools, and the last one wins for others.
 func TestPods_LabelsOfTheChartWin(t *testing.T) {
 	t.Parallel()
 	manifests := template(t, "--set-json", `podLabels={"app.kubernetes.io/name":"mine","team":"a"}`, "--set", "crds.enabled=false")
