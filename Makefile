@@ -363,7 +363,7 @@ bin/site/node_modules: docs/site/package-lock.json
 
 .PHONY: campaign-site
 campaign-site: site ## Each page of the site in Chromium: links, anchors, diagrams, the search, no error; 2 minutes
-	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 	$(call say,'opening each page')
 	@cd bin/site && CHROMIUM="$$(command -v chromium)" node check.mjs dist '$(CURDIR)' '$(CURDIR)/docs/site/testdata'
 
