@@ -96,6 +96,9 @@ metadata: {name: given}
 		}
 		for _, v := range crd.Spec.Versions {
 			for _, r := range references(v.Schema.OpenAPIV3Schema.Properties["spec"], "", func(v any) any { return v }) {
+				if k := crd.Spec.Names.Kind; strings.Contains(r.path, "initContainers") && (k == "Memcached" || k == "ImmortalContainer") {
+					continue // they refuse the field
+				}
 				raw, err := yaml.Marshal(map[string]any{
 					"apiVersion": crd.Spec.Group + "/" + v.Name, "kind": crd.Spec.Names.Kind, "spec": r.spec,
 					"metadata": map[string]any{"name": fmt.Sprint("o", len(objects)), "annotations": map[string]any{"path": r.path}},
