@@ -59,6 +59,12 @@ func loadPlatform(path string) (config.Platform, error) {
 	return platform, errors.Join(err, checkKinds(platform, path))
 }
 
+// parsePlatform is loadPlatform for a configuration that has been read.
+func parsePlatform(raw []byte, source string) (config.Platform, error) {
+	platform, err := config.Parse(raw, source)
+	return platform, errors.Join(err, checkKinds(platform, source))
+}
+
 func checkKinds(platform config.Platform, source string) error {
 	if err := errors.Join(controllers.CheckNames(platform.Kinds), webhooks.CheckDefaults(platform)); err != nil {
 		return fmt.Errorf("platform configuration %s: %w", source, err)
@@ -88,10 +94,7 @@ func isEmpty(raw []byte) bool {
 // that is installed in the cluster.
 func (f *platformFlags) load(ctx context.Context, of *cli.ClusterFlags) (config.Platform, string, error) {
 	if f.cmd.Flags().Changed("config") {
-		platform, err := loadPlatform(f.file)
-		if raw, unread := os.ReadFile(f.file); unread == nil && f.file != os.DevNull && isEmpty(raw) {
-			err = fmt.Errorf("platform configuration %s is empty: --config=%s means the built-in defaults", f.file, os.DevNull)
-		}
+		platform, err := f.stated()
 		return platform, f.file, err
 	}
 	cl, err := connect(of)
@@ -102,6 +105,21 @@ func (f *platformFlags) load(ctx context.Context, of *cli.ClusterFlags) (config.
 	if err != nil {
 		return config.Platform{}, "", fmt.Errorf("%w: select the platform configuration with --config (%s means the built-in defaults)", cli.Reach(cl.config, err), os.DevNull)
 	}
-	platform, err := config.Parse([]byte(content), source)
-	return platform, source, errors.Join(err, checkKinds(platform, source))
+	platform, err := parsePlatform([]byte(content), source)
+	return platform, source, err
+}
+
+// stated returns the configuration that the flag names. It is read once: it may be a pipe.
+func (f *platformFlags) stated() (config.Platform, error) {
+	if f.file == "" || f.file == os.DevNull {
+		return loadPlatform(f.file)
+	}
+	raw, err := os.ReadFile(f.file)
+	if err != nil {
+		return config.Platform{}, fmt.Errorf("reading the platform configuration: %w", err)
+	}
+	if isEmpty(raw) {
+		return config.Platform{}, fmt.Errorf("platform configuration %s is empty: --config=%s means the built-in defaults", f.file, os.DevNull)
+	}
+	return parsePlatform(raw, f.file)
 }

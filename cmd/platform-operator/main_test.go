@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -201,6 +202,25 @@ func TestRender_UsesThePlatformConfiguration(t *testing.T) {
 				t.Errorf("got %v, want %q in\n%s", err, tc.want, got)
 			}
 		})
+	}
+}
+
+// A shell gives a command the output of another one as a pipe.
+func TestRender_ReadsThePlatformConfigurationFromAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	if _, err := w.WriteString("defaults: [{spec: {networkPolicy: {preset: Isolated}}}]"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := execute(t, "", "render", "--config", fmt.Sprintf("/dev/fd/%d", r.Fd()), "-f", filepath.Join("..", "..", "config", "samples", "webserver.yaml"))
+	if err != nil || !strings.Contains(got, "kind: NetworkPolicy") {
+		t.Errorf("error %v:\n%s", err, got)
 	}
 }
 
