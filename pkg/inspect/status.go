@@ -156,10 +156,11 @@ func (i Inspector) List(ctx context.Context, namespace string) (Report, error) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
 		if err := i.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			errs = append(errs, fmt.Errorf("listing %s: %w", k.Names[1], err))
+			failed := fmt.Errorf("listing %s: %w", k.Names[1], err)
 			if _, silent := errors.AsType[net.Error](err); silent {
-				return r, errs[0] // to ask for the other kinds takes as long again
+				return r, failed // to ask for the other kinds takes as long again
 			}
+			errs = append(errs, failed)
 			if !meta.IsNoMatchError(err) { // a disabled kind may have no CRD
 				r.Notes = append(r.Notes, unread(k.Names[1], err))
 			}
