@@ -1,6 +1,8 @@
 package common
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -210,8 +212,14 @@ type InitContainer struct {
 	Probes *Probes `json:"probes,omitempty"`
 }
 
-// Sidecar reports whether the container runs as long as the pod.
-func (c InitContainer) Sidecar() bool { return c.RestartPolicy != "" }
+// AllVolumeMounts returns those of all containers that the spec sets.
+func (p *Pod) AllVolumeMounts() []VolumeMount {
+	all := slices.Clone(p.VolumeMounts)
+	for _, c := range p.InitContainers {
+		all = append(all, c.VolumeMounts...)
+	}
+	return all
+}
 
 // Toleration tolerates a taint of a node.
 //

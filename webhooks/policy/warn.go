@@ -59,11 +59,7 @@ func (r Request) warnPod(v *Verdict) {
 		}
 	}
 	mounted := map[string]bool{}
-	mounts := r.Pod.VolumeMounts
-	for _, c := range r.Pod.InitContainers {
-		mounts = slices.Concat(mounts, c.VolumeMounts)
-	}
-	for _, m := range mounts {
+	for _, m := range r.Pod.AllVolumeMounts() {
 		mounted[m.Name] = true
 	}
 	if i := slices.IndexFunc(r.Pod.Volumes, func(volume common.Volume) bool { return !mounted[volume.Name] }); i >= 0 {

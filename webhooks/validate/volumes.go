@@ -211,12 +211,8 @@ func mounted(p *common.Pod, at string) bool {
 
 // mountedOnce reports whether nothing is created in an emptyDir by another mount.
 func mountedOnce(p *common.Pod, name string) bool {
-	mounts := p.VolumeMounts
-	for _, c := range p.InitContainers {
-		mounts = slices.Concat(mounts, c.VolumeMounts)
-	}
 	n := 0
-	for _, m := range mounts {
+	for _, m := range p.AllVolumeMounts() {
 		if m.Name == name {
 			n++
 		}
