@@ -200,7 +200,7 @@ func (r TemplateRules) pod() rule {
 	return object{
 		"affinity":       object{"podAffinity": terms, "podAntiAffinity": terms}.with("nodeAffinity").check,
 		"containers":     list(r.container(), r.Containers...),
-		"initContainers": list(r.initContainer),
+		"initContainers": list(r.initContainer()),
 		"dnsPolicy":      only(string(corev1.DNSClusterFirst)),
 		"restartPolicy":  only(string(corev1.RestartPolicyAlways)),
 		"schedulerName":  only(corev1.DefaultSchedulerName),
@@ -229,16 +229,18 @@ func (r TemplateRules) command(path string, value any) []string {
 }
 
 // initContainer allows those of the kind, and those that a spec can set.
-func (r TemplateRules) initContainer(path string, value any) []string {
-	fields, _ := value.(map[string]any)
-	if slices.Contains(r.Containers, fmt.Sprint(fields["name"])) {
-		return r.container()(path, value)
-	}
-	allowed := TemplateRules{}.fields()
+func (r TemplateRules) initContainer() rule {
+	own, ofSpec := r.container(), TemplateRules{}.fields()
 	for _, unset := range []string{"envFrom", "lifecycle", "ports"} {
-		delete(allowed, unset)
+		delete(ofSpec, unset)
 	}
-	return allowed.check(path, value)
+	return func(path string, value any) []string {
+		fields, _ := value.(map[string]any)
+		if slices.Contains(r.Containers, fmt.Sprint(fields["name"])) {
+			return own(path, value)
+		}
+		return ofSpec.check(path, value)
+	}
 }
 
 func (r TemplateRules) container() rule {
