@@ -248,6 +248,19 @@ func TestStatus_ShowsWhatMayBeRead(t *testing.T) {
 			t.Errorf("got %v after %d requests, each of which may take ten seconds", err, asked)
 		}
 	})
+	t.Run("no answer, after a missing CRD", func(t *testing.T) {
+		missing := false
+		world(t, nil, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			if !missing {
+				missing = true
+				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "WebServer"}}
+			}
+			return &url.Error{Op: "Get", URL: "https://api.example", Err: errors.New("net/http: TLS handshake timeout")}
+		}})
+		if _, err := execute(t, "status"); err == nil || !strings.Contains(err.Error(), "TLS handshake timeout") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("nothing", func(t *testing.T) {
 		world(t, nil, interceptor.Funcs{List: refuse(nil)})
 		if _, err := execute(t, "status"); cli.ExitCode(err) != 2 || !strings.Contains(err.Error(), "listing") || strings.Contains(err.Error(), "\n") {
