@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,13 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
 // podProblem is why a pod is not ready.
 type podProblem struct {
 	podstate.Diagnosis
-	// message describes the problem, and remedy says what to do.
+	// message describes the problem, and remedy says what to do if the message does not.
 	message, remedy string
 	// quote is the essential part of message. If the cause of the object contains
 	// it, the problem need not be repeated.
@@ -35,10 +37,8 @@ type podProblem struct {
 
 const (
 	remedyImage     = "Correct the image, or what prevents it from being pulled: the registry, the network or a pull Secret."
-	remedyReference = "Create the object that the message names, or correct the spec."
-	remedyQuota     = "Raise the quota, or request what it allows."
-	remedyNode      = "Repair the node, or delete the Node object if the node no longer exists."
-	remedyProbe     = "If this lasts, correct the readiness probe, or the program in the container."
+	remedySchedule  = "Relax the scheduling constraints of spec.pod, or add nodes."
+	remedyContainer = "Correct the spec of the container, or what the message names."
 	remedyDescribe  = "See its events: kubectl -n %s describe pod %s"
 	remedyCrash     = "See its log: kubectl -n %s logs %s -c %s --previous"
 )
@@ -51,9 +51,7 @@ func problemOf(p *corev1.Pod) *podProblem {
 	case podstate.None:
 		return nil
 	case podstate.Unschedulable:
-		f.remedy = remedySchedule(f.Text)
-	case podstate.NodeLost:
-		f.remedy = remedyNode
+		f.remedy = remedySchedule
 	case podstate.Starting:
 		f.remedy, f.event = describePod(p), true
 	case podstate.Initializing:
@@ -61,11 +59,11 @@ func problemOf(p *corev1.Pod) *podProblem {
 		f.remedy, f.event = describePod(p), true
 	case podstate.NotReady:
 		f.Reason, f.message = "NotReady", "the container runs, but its readiness probe fails"
-		f.remedy, f.event = remedyProbe, true
+		f.event = true
 	case podstate.ImagePull:
 		f.quote, f.remedy = "The image "+f.Image+" cannot be pulled: ", remedyImage
 	case podstate.NotCreated:
-		f.remedy = remedyReference
+		f.remedy = remedyContainer
 	case podstate.Crash:
 		f.message, f.quote = exits(f.Diagnosis)
 		f.remedy = fmt.Sprintf(remedyCrash, p.Namespace, p.Name, f.Container)
@@ -83,34 +81,6 @@ func exits(d podstate.Diagnosis) (text, quote string) {
 		text, quote = text+": "+log, log
 	}
 	return text, quote
-}
-
-// remedies are the remedies for what the scheduler says about the nodes
-// (k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins).
-var remedies = []struct{ says, remedy string }{
-	{"Insufficient ", "Request less, or add nodes."},
-	{"Too many pods", "Add nodes."},
-	{"taint", "Tolerate the taint in spec.pod.tolerations, or remove it from a node."},
-	{"node affinity/selector", "Correct spec.pod.nodeSelector and spec.pod.affinity, or label a node."},
-	{"pod affinity rules", "Relax spec.pod.affinity."},
-	{"anti-affinity rules", "Relax spec.pod.affinity, or add nodes."},
-	{"topology spread constraints", "Relax spec.pod.topologySpreadConstraints, or add nodes."},
-	{"were unschedulable", "Uncordon a node, or add nodes."},
-}
-
-// remedySchedule returns the remedies for the reasons that the scheduler gives. Each
-// may be the reason of another node, so all of them are listed.
-func remedySchedule(says string) string {
-	var all []string
-	for _, r := range remedies {
-		if strings.Contains(says, r.says) {
-			all = append(all, r.remedy)
-		}
-	}
-	if len(all) == 0 {
-		return "Relax the scheduling constraints of spec.pod, or add nodes."
-	}
-	return strings.Join(all, " ")
 }
 
 func describePod(p *corev1.Pod) string { return fmt.Sprintf(remedyDescribe, p.Namespace, p.Name) }
@@ -141,19 +111,20 @@ func (w *world) diagnose(ctx context.Context, obj *unstructured.Unstructured, o 
 			worst, of = f, p
 		}
 	}
+	general := ""
 	if worst == nil {
 		w.refused(ctx, obj, o)
-		return
+		w.probed(ctx, obj, o)
+	} else {
+		w.addEvents(ctx, of, worst)
+		if worst.Problem != podstate.Starting || worst.message != "" { // otherwise it has only begun to start
+			o.PodCause, general = "Pod "+of.Name+": "+worst.text(), worst.remedy
+		}
 	}
-	w.addEvent(ctx, of, worst)
-	if worst.Problem == podstate.Starting && worst.message == "" {
-		return // it has only begun to start
-	}
-	o.PodCause = "Pod " + of.Name + ": " + worst.text()
-	if contains(o.Cause, worst.message) || contains(o.Cause, worst.quote) {
+	o.Remedy = cmp.Or(o.Remedy, podstate.Remedy(oneLine(o.Cause+" "+o.PodCause)), general)
+	if worst != nil && (contains(o.Cause, worst.message) || contains(o.Cause, worst.quote)) {
 		o.PodCause = ""
 	}
-	o.Remedy = cmp.Or(o.Remedy, worst.remedy)
 }
 
 // contains reports whether a condition quotes the message of a pod.
@@ -172,43 +143,72 @@ func (w *world) refused(ctx context.Context, obj *unstructured.Unstructured, o *
 		if cause != "" && !contains(o.Cause, cause) {
 			o.PodCause = "Pods cannot be created: " + oneLine(cause)
 		}
-		if strings.Contains(cause, "exceeded quota") {
-			o.Remedy = cmp.Or(o.Remedy, remedyQuota)
+	}
+}
+
+// probed adds why the readiness probe of pods failed that were rolled back: only events
+// contain it.
+func (w *world) probed(ctx context.Context, obj *unstructured.Unstructured, o *Object) {
+	if o.Reason != common.ReasonRolledBack || !strings.Contains(o.Cause, "does not become ready") {
+		return
+	}
+	all, err := w.events(ctx, obj)
+	if err != nil {
+		w.note("Event", err)
+	}
+	existing := w.pods(ctx, obj)
+	for _, e := range slices.Backward(all) {
+		of := e.InvolvedObject
+		if e.Reason == "Unhealthy" && !slices.ContainsFunc(existing, func(p *corev1.Pod) bool { return p.Name == of.Name }) {
+			o.PodCause = fmt.Sprintf("Pod %s, which was deleted: %s: %s", of.Name, e.Reason, oneLine(e.Message))
+			return
 		}
 	}
 }
 
-// addEvent adds the latest warning about a pod, if only an event contains the
-// cause: the status of a pod does not name a volume that cannot be mounted.
-func (w *world) addEvent(ctx context.Context, p *corev1.Pod, f *podProblem) {
+// addEvents adds what only events contain: the status of a pod does not name a volume that
+// cannot be mounted, nor why a claim is not bound.
+func (w *world) addEvents(ctx context.Context, p *corev1.Pod, f *podProblem) {
+	if strings.Contains(f.message, "unbound immediate PersistentVolumeClaims") {
+		for _, v := range p.Spec.Volumes {
+			if c := v.PersistentVolumeClaim; c != nil {
+				if e := w.latest(ctx, p.Namespace, c.ClaimName, func(e *corev1.Event) bool {
+					return e.Reason == "ProvisioningFailed" || e.Reason == "FailedBinding"
+				}); e != nil {
+					f.message = fmt.Sprintf("%s; PersistentVolumeClaim %s: %s: %s", strings.TrimSuffix(f.message, "."), c.ClaimName, e.Reason, oneLine(e.Message))
+				}
+			}
+		}
+	}
 	if !f.event {
 		return
 	}
-	var list corev1.EventList
-	if err := w.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{EventField: p.Name}); err != nil {
-		w.note("Event", err)
+	e := w.latest(ctx, p.Namespace, p.Name, func(e *corev1.Event) bool {
+		return e.Type == corev1.EventTypeWarning && (e.InvolvedObject.UID == "" || e.InvolvedObject.UID == p.UID)
+	})
+	if e == nil {
 		return
+	}
+	f.message = e.Reason + ": " + e.Message
+	if e.Reason != "Unhealthy" {
+		f.Problem = max(f.Problem, podstate.NotCreated)
+	}
+}
+
+// latest returns the latest of the events of an object that matter, or nil.
+func (w *world) latest(ctx context.Context, namespace, name string, matters func(*corev1.Event) bool) *corev1.Event {
+	var list corev1.EventList
+	if err := w.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{EventField: name}); err != nil {
+		w.note("Event", err)
+		return nil
 	}
 	var latest *corev1.Event
 	for i := range list.Items {
-		e := &list.Items[i]
-		if e.Type != corev1.EventTypeWarning || e.InvolvedObject.UID != "" && e.InvolvedObject.UID != p.UID {
-			continue
-		}
-		if latest == nil || when(e).After(when(latest)) {
+		if e := &list.Items[i]; matters(e) && (latest == nil || when(e).After(when(latest))) {
 			latest = e
 		}
 	}
-	if latest == nil {
-		return
-	}
-	f.message = latest.Reason + ": " + latest.Message
-	if strings.Contains(latest.Message, "not found") {
-		f.remedy = remedyReference
-	}
-	if latest.Reason != "Unhealthy" {
-		f.Problem = max(f.Problem, podstate.NotCreated)
-	}
+	return latest
 }
 
 // EventField is the field by which the events of a pod are selected.
@@ -231,7 +231,7 @@ func (w *world) pod(ctx context.Context, p *corev1.Pod) Child {
 	case p.DeletionTimestamp != nil:
 		c.State = "being deleted"
 	case f != nil:
-		w.addEvent(ctx, p, f)
+		w.addEvents(ctx, p, f)
 		c.State, c.Problem = f.text(), f.Problem > podstate.Initializing
 	case p.Status.Phase == corev1.PodSucceeded:
 		c.State = "completed"
@@ -276,6 +276,9 @@ func describe(o client.Object) string {
 				fmt.Fprintf(&ports, ":%d", p.NodePort)
 			}
 		}
+		if unreached(o) {
+			ports.WriteString(noAddress)
+		}
 		return s + ports.String()
 	case *batchv1.Job:
 		for _, c := range o.Status.Conditions {
@@ -299,9 +302,35 @@ func describe(o client.Object) string {
 		for _, r := range o.Spec.Rules {
 			hosts = append(hosts, r.Host)
 		}
-		return strings.Join(hosts, ", ")
+		s := strings.Join(hosts, ", ")
+		if c := o.Spec.IngressClassName; c != nil {
+			s += ", class " + *c
+		}
+		if len(o.Status.LoadBalancer.Ingress) == 0 {
+			s += noAddress
+		}
+		return s
 	}
 	return ""
+}
+
+// noAddress describes that no controller has set an address.
+const noAddress = ", no address"
+
+// unreached reports whether a Service waits for a load balancer.
+func unreached(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0
+}
+
+// unreached returns notes about Services that wait for a load balancer, which no condition
+// reports.
+func (w *world) unreached(ctx context.Context, obj *unstructured.Unstructured) (notes []string) {
+	for _, o := range w.labelled(ctx, &corev1.Service{}) {
+		if s, ok := o.(*corev1.Service); ok && naming.OwnerUID(s) == obj.GetUID() && unreached(s) {
+			notes = append(notes, fmt.Sprintf("Service %q has no address: no load balancer has been provisioned. If the cluster has none, use spec.expose, or set spec.service.type to NodePort.", s.Name))
+		}
+	}
+	return notes
 }
 
 func value(n *int32, unset int32) int32 {

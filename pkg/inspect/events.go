@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +37,11 @@ func (i Inspector) Events(ctx context.Context, namespace string, ref Reference) 
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Inspector: i, namespace: namespace}
+	return (&world{Inspector: i, namespace: namespace}).events(ctx, obj)
+}
+
+// events returns the events of an object as Events does.
+func (w *world) events(ctx context.Context, obj *unstructured.Unstructured) ([]corev1.Event, error) {
 	uids := map[types.UID]bool{obj.GetUID(): true}
 	for _, t := range childTypes(obj) {
 		for _, o := range w.labelled(ctx, t) {
@@ -55,8 +60,8 @@ func (i Inspector) Events(ctx context.Context, namespace string, ref Reference) 
 		}
 	}
 	var list corev1.EventList
-	if err := i.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing events in namespace %q: %w", namespace, err)
+	if err := w.Client.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+		return nil, fmt.Errorf("listing events in namespace %q: %w", w.namespace, err)
 	}
 	all := slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
 		of := e.InvolvedObject

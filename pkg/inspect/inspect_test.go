@@ -107,24 +107,6 @@ func TestPrinter_Report_Color(t *testing.T) {
 	}
 }
 
-func TestRemedySchedule(t *testing.T) {
-	for says, want := range map[string]string{
-		"0/2 nodes are available: 2 Insufficient memory. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.":                              "Request less, or add nodes.",
-		"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s).":                                                                                  "Request less, or add nodes. Tolerate the taint in spec.pod.tolerations, or remove it from a node.",
-		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":                                                                                     "Correct spec.pod.nodeSelector and spec.pod.affinity, or label a node.",
-		"0/1 nodes are available: 1 node(s) didn't match pod affinity rules.":                                                                                               "Relax spec.pod.affinity.",
-		"0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.":                                                                              "Relax spec.pod.affinity, or add nodes.",
-		"0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) didn't match pod topology spread constraints (missing required label).": "Relax spec.pod.topologySpreadConstraints, or add nodes.",
-		"0/1 nodes are available: 1 node(s) were unschedulable.":                                                                                                            "Uncordon a node, or add nodes.",
-		"0/1 nodes are available: 1 Too many pods.":                                                                                                                         "Add nodes.",
-		"": "Relax the scheduling constraints of spec.pod, or add nodes.",
-	} {
-		if got := remedySchedule(says); got != want {
-			t.Errorf("%q: got %q, want %q", says, got, want)
-		}
-	}
-}
-
 // The condition quotes an excerpt of the log, and the remedy refers to the same
 // container.
 func TestProblemOf_QuotesTheLogAsTheConditionDoes(t *testing.T) {

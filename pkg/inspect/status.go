@@ -142,7 +142,7 @@ func (i Inspector) Object(ctx context.Context, namespace string, ref Reference) 
 	w := &world{Inspector: i, namespace: namespace}
 	o.Children = w.children(ctx, ref, obj)
 	w.diagnose(ctx, obj, &o)
-	o.Notes = append(i.notes(), w.notes...)
+	o.Notes = slices.Concat(i.notes(), w.notes, w.unreached(ctx, obj))
 	return o, nil
 }
 
