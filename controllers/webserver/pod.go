@@ -136,8 +136,9 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 }
 
 // commands matches those of the containers: the hook of markDraining, and the commands of
-// configTest, judgeContainer and exporter. Those of earlier versions must stay in it.
-var commands = regexp.MustCompile(fmt.Sprintf(`^(sh -c touch %[1]s; sleep \d+; rm -f %[1]s|nginx -t -q|judge|--nginx\.scrape-uri=http://127\.0\.0\.1:\d+/stub_status)$`, drainingFile))
+// configTest, judgeContainer and exporter. Those of earlier versions must stay in it, or
+// else their objects are stalled by an upgrade.
+var commands = regexp.MustCompile(fmt.Sprintf(`^(sh -c touch %[1]s; sleep \d+(; rm -f %[1]s)?|nginx -t -q|judge|--nginx\.scrape-uri=http://127\.0\.0\.1:\d+/stub_status)$`, drainingFile))
 
 // markDraining makes nginx ask clients to open another connection while the pod
 // drains, which the generated configuration does if a file exists. Otherwise nginx

@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -327,5 +328,46 @@ func TestTemplateRules_AllowAllThatTheKindGenerates(t *testing.T) {
 				t.Errorf("not allowed: %v", found)
 			}
 		})
+	}
+}
+
+// generatedCommands are the commands, arguments and hooks that any version of the operator
+// has generated, with 1 for each number. Add what is new, and remove nothing: pods with the
+// earlier ones run until their object changes.
+var generatedCommands = []string{
+	"sh -c touch /run/draining; sleep 1",
+	"sh -c touch /run/draining; sleep 1; rm -f /run/draining",
+	"nginx -t -q",
+	"judge",
+	"--nginx.scrape-uri=http://127.0.0.1:1/stub_status",
+}
+
+func TestTemplateRules_AllowTheCommandsOfEarlierVersions(t *testing.T) {
+	for _, c := range generatedCommands {
+		if !commands.MatchString(c) {
+			t.Errorf("%q is not allowed any more", c)
+		}
+	}
+	number := regexp.MustCompile(`(sleep |:)\d+`)
+	own := []string{containerName, exporterName, rollout.ConfigTest, judge.Container}
+	for name, in := range cases(t) {
+		template := kind(platform).Model(in()).Decision.Template
+		if template == nil {
+			continue
+		}
+		for _, c := range slices.Concat(template.Spec.Containers, template.Spec.InitContainers) {
+			if !slices.Contains(own, *c.Name) {
+				continue // a spec sets it
+			}
+			all := [][]string{c.Command, c.Args}
+			if c.Lifecycle != nil && c.Lifecycle.PreStop.Exec != nil {
+				all = append(all, c.Lifecycle.PreStop.Exec.Command)
+			}
+			for _, words := range all {
+				if got := number.ReplaceAllString(strings.Join(words, " "), "${1}1"); got != "" && !slices.Contains(generatedCommands, got) {
+					t.Errorf("%s: %q is missing in generatedCommands", name, got)
+				}
+			}
+		}
 	}
 }
