@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/platform-operator/platform-operator/pkg/httplimit"
 	"github.com/platform-operator/platform-operator/pkg/judge"
+	"github.com/platform-operator/platform-operator/pkg/nginxconf"
 )
 
 // judgeCommand is the command of a container of the pods of a canary.
@@ -25,7 +27,17 @@ func judgeCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("receiving the log: %w", err)
 			}
-			return judge.Run(c.Context(), log, files, time.Second)
+			defer log.Close()
+			counts := &judge.Counter{}
+			go counts.Receive(log)
+			metrics, err := httplimit.Listen(c.Context(), fmt.Sprintf(":%d", nginxconf.JudgePort), 16)
+			if err != nil {
+				return fmt.Errorf("serving the counts: %w", err)
+			}
+			server := httplimit.NewServer(counts)
+			defer server.Close()
+			go func() { _ = server.Serve(metrics) }() // it ends with the program
+			return judge.Run(c.Context(), counts, files, time.Second)
 		},
 	}
 	cmd.Flags().StringVar(&files.Settings, "settings", "/etc/judge", "folder with the settings")

@@ -116,7 +116,9 @@ func (x *object) Spec() workload.Spec {
 	if a.Spec.Rollout != nil {
 		s.Before = a.Spec.Rollout.Before
 	}
-	_, s.Metrics = metricsPort(a)
+	if _, name := metricsPort(a); name != "" {
+		s.Metrics = []string{name}
+	}
 	return s
 }
 

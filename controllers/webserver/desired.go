@@ -98,7 +98,10 @@ func (x *object) Spec() workload.Spec {
 	if monitored(w) {
 		// The exporter runs because of the spec alone: a CRD that is installed
 		// later is no reason to replace pods.
-		s.Metrics = metricsName
+		s.Metrics = []string{metricsName}
+		if w.Spec.Rollout.Judged() {
+			s.Metrics = append(s.Metrics, judge.MetricsName)
+		}
 	}
 	return s
 }

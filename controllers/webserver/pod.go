@@ -221,14 +221,16 @@ func smallResources(w *webserverv1.WebServer, memory string) *corev1ac.ResourceR
 		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")})
 }
 
-// judgeContainer returns a container that counts the errors of a canary. It starts before
-// nginx, runs as long as the pod, and has no port that others can connect to.
+// judgeContainer returns a container that counts the errors of a canary, and then of all
+// pods. It starts before nginx, and runs as long as the pod. Everyone who can connect to the
+// pod can read the counts.
 func judgeContainer(w *webserverv1.WebServer, image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(judge.Container).
 		WithImage(image).
 		WithImagePullPolicy(resources.PullPolicy("", image)).
 		WithArgs("judge").
+		WithPorts(containerPort(judge.MetricsName, nginxconf.JudgePort)).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithSecurityContext(resources.RestrictedContainer()).
 		WithResources(smallResources(w, "32Mi")).
@@ -289,6 +291,9 @@ func openPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfigura
 	ports := serverPorts(w)
 	if monitored(w) {
 		ports = append(ports, containerPort(metricsName, metricsPort))
+	}
+	if w.Spec.Rollout.Judged() {
+		ports = append(ports, containerPort(judge.MetricsName, nginxconf.JudgePort))
 	}
 	return ports
 }

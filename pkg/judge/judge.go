@@ -19,6 +19,8 @@ const (
 	Container = "judge"
 	// Port is that of the log, a UDP port on the loopback interface.
 	Port = 9181
+	// MetricsName is the name of the port at which the counts are metrics.
+	MetricsName = "judge-metrics"
 	// CanaryFile contains Settings.
 	CanaryFile = "canary"
 	// TemplateFile contains the hash of the pod's own template.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,7 +143,12 @@ func (p *pod) start() {
 	ctx, stop := context.WithCancel(p.Context())
 	p.Cleanup(stop)
 	p.ended = make(chan error, 1)
-	go func() { p.ended <- Run(ctx, p.log, p.files, time.Millisecond) }()
+	counts := &Counter{}
+	go counts.Receive(p.log)
+	go func() {
+		defer p.log.Close()
+		p.ended <- Run(ctx, counts, p.files, time.Millisecond)
+	}()
 }
 
 // request sends requests until the container ends, or for a moment.
@@ -208,5 +215,25 @@ func TestRun(t *testing.T) {
 	p.start()
 	if p.request("500") {
 		t.Error("ended after the promotion")
+	}
+}
+
+func TestCounter_ServeHTTP(t *testing.T) {
+	c := &Counter{}
+	for _, line := range []string{"<190>Nov 28 22:00:00 nginx: 200", "<190>Nov 28 22:00:00 nginx: 204\n", "nginx: 503", "nginx: 000", "nginx: -", ""} {
+		c.count([]byte(line))
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	want := `# HELP webserver_http_responses_total Responses by class of the status.
+# TYPE webserver_http_responses_total counter
+webserver_http_responses_total{code="1xx"} 0
+webserver_http_responses_total{code="2xx"} 2
+webserver_http_responses_total{code="3xx"} 0
+webserver_http_responses_total{code="4xx"} 0
+webserver_http_responses_total{code="5xx"} 1
+`
+	if diff := cmp.Diff(want, w.Body.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

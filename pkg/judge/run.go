@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,20 +27,18 @@ type Files struct {
 	Verdict, Message string
 }
 
-// Run counts requests until there is a verdict, and returns: that the container ends is
-// what the API server learns. When it is started again, it only receives the log, because
-// the server would log errors otherwise, unless the pod exceeded the limit: while it is a
-// canary, it returns again, so that the pod is not ready most of the time.
-func Run(ctx context.Context, log *net.UDPConn, files Files, every time.Duration) error {
-	defer log.Close()
-	c := &counter{}
-	go c.receive(log)
+// Run judges by the counts until there is a verdict, and returns: that the container ends is
+// what the API server learns. When it is started again, it does not judge, unless the pod
+// exceeded the limit: while it is a canary, it returns again, so that the pod is not ready
+// most of the time.
+func Run(ctx context.Context, c *Counter, files Files, every time.Duration) error {
 	ended, err := read(files.Verdict)
 	if err != nil {
 		return err
 	}
 	verdict, known := Parse(ended)
 	var began time.Time
+	var requests, failed int64 // when it began
 	for {
 		settings, err := files.held()
 		switch {
@@ -51,9 +51,10 @@ func Run(ctx context.Context, log *net.UDPConn, files Files, every time.Duration
 		case known:
 		case began.IsZero():
 			began = time.Now()
-			c.reset()
+			requests, failed = c.total()
 		default:
-			if v, ok := settings.decide(c.errors.Load(), c.requests.Load(), time.Since(began)); ok {
+			r, f := c.total()
+			if v, ok := settings.decide(f-failed, r-requests, time.Since(began)); ok {
 				return files.end(v)
 			}
 		}
@@ -104,20 +105,37 @@ func read(file string) (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// counter counts requests.
-type counter struct{ requests, errors atomic.Int64 }
+// Counter counts requests by the first digit of their status.
+type Counter [6]atomic.Int64
 
-func (c *counter) reset() {
-	c.requests.Store(0)
-	c.errors.Store(0)
+// total returns the number of requests, and that of those with a 5xx status.
+func (c *Counter) total() (requests, failed int64) {
+	failed = c[5].Load() // first, so that there are never more
+	for i := range c {
+		requests += c[i].Load()
+	}
+	return requests, failed
 }
+
+// ServeHTTP writes the counts in the text format of Prometheus.
+func (c *Counter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	var text strings.Builder
+	text.WriteString("# HELP " + metric + " Responses by class of the status.\n# TYPE " + metric + " counter\n")
+	for class := 1; class < len(c); class++ {
+		fmt.Fprintf(&text, "%s{code=\"%dxx\"} %d\n", metric, class, c[class].Load())
+	}
+	_, _ = io.WriteString(w, text.String()) // the client sees an error
+}
+
+const metric = "webserver_http_responses_total"
 
 // batch is how long lines are collected: reading each one when it arrives costs ten times as
 // much. The kernel keeps a few hundred.
-const batch = 10 * time.Millisecond
+const batch = 25 * time.Millisecond
 
-// receive reads the log until it is closed.
-func (c *counter) receive(log *net.UDPConn) {
+// Receive reads the log until it is closed.
+func (c *Counter) Receive(log *net.UDPConn) {
 	line := make([]byte, 1024)
 	raw, err := log.SyscallConn()
 	for err == nil {
@@ -135,14 +153,10 @@ func (c *counter) receive(log *net.UDPConn) {
 }
 
 // count counts a line, whose last word is the status.
-func (c *counter) count(line []byte) {
+func (c *Counter) count(line []byte) {
 	line = bytes.TrimSpace(line)
 	status := line[bytes.LastIndexByte(line, ' ')+1:]
-	if len(status) != len("200") {
-		return
-	}
-	c.requests.Add(1) // first, so that there are never more errors
-	if status[0] == '5' {
-		c.errors.Add(1)
+	if len(status) == len("200") && '1' <= status[0] && status[0] <= '5' {
+		c[status[0]-'0'].Add(1)
 	}
 }

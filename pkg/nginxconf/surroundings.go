@@ -18,6 +18,8 @@ const (
 	StatusPort = 9180
 	// ExporterPort is that of the metrics exporter, on all addresses.
 	ExporterPort = 9113
+	// JudgePort is that of the counts of canaries, on all addresses.
+	JudgePort = 9182
 	// Folder contains only the files of the operator.
 	Folder = "/etc/nginx/conf.d"
 	// ServerFile is the configuration that nginx uses. It includes the user's texts for
@@ -72,6 +74,8 @@ type Surroundings struct {
 	TLS bool
 	// Monitoring reports whether the exporter is in the pod.
 	Monitoring bool
+	// Judged reports whether the container that counts requests is in the pod.
+	Judged bool
 	// Known reports whether nginx.conf is that of the official image.
 	Known bool
 }
@@ -204,6 +208,10 @@ func (c *conflicts) listen(d directive) {
 		c.add(d, "listen %s requires a certificate: set spec.tls, or add ssl_certificate and ssl_certificate_key", strings.Join(d.words[1:], " "))
 	}
 	if at.port == 0 || at.quic {
+		return
+	}
+	if c.Judged && at.port == JudgePort {
+		c.add(d, "the container that counts requests listens on port %d: use another port, or remove spec.rollout.canary.maxErrorRatio", at.port)
 		return
 	}
 	if c.Monitoring && c.exporter(d, at) || at.address == "" {

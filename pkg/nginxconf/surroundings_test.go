@@ -97,6 +97,8 @@ func TestSurroundings_Conflicts(t *testing.T) {
 		"the port of an absent exporter":  {official, "listen 9113; listen 127.0.0.1:9180;", nil},
 		"that port on loopback":           {monitored, "listen localhost:9113;", []string{"line 1: the metrics exporter in the pod listens on port 9113: use another port, or disable spec.monitoring"}},
 		"the port of the status":          {monitored, "listen 127.0.0.1:9180;", []string{"line 1: the metrics exporter reads the status of nginx from 127.0.0.1:9180: use another port, or disable spec.monitoring"}},
+		"the port of the counts":          {Surroundings{Judged: true}, "listen 9182;", []string{"line 1: the container that counts requests listens on port 9182: use another port, or remove spec.rollout.canary.maxErrorRatio"}},
+		"the port of absent counts":       {official, "listen 9182;", nil},
 		"the port of the status, not its": {monitored, "listen 9180; listen 9114;", nil},
 		"files of the image":              {official, "include mime.types; include /etc/nginx/snippets/*.conf; location / { include fastcgi_params; }", nil},
 		"files that do not match":         {official, "include conf.d/x*.conf; include /etc/nginx/conf.d/[!dhs]*;", nil},

@@ -103,11 +103,11 @@ type Spec struct {
 	Carried *rollout.Carried
 
 	// Of kinds for the web. Service is the name of the Service, Port its port
-	// that hosts are routed to, 0 for none, and Metrics the name of the port
-	// that is scraped, "" for none.
+	// that hosts are routed to, 0 for none, and Metrics the names of the ports
+	// that are scraped.
 	Service     string
 	Port        int32
-	Metrics     string
+	Metrics     []string
 	Autoscaling *common.Autoscaling
 	Expose      *common.Expose
 	Monitoring  *common.Monitoring
@@ -197,8 +197,8 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
 		Port: s.Port, Monitoring: s.Monitoring,
 	}
-	if s.Metrics != "" {
-		m.auxiliary.Metrics = m.ports.scraped(s.Metrics, s.Ports)
+	for _, name := range s.Metrics {
+		m.auxiliary.Metrics = append(m.auxiliary.Metrics, m.ports.scraped(name, s.Ports)...)
 	}
 	if s.Before != nil || len(o.Jobs) > 0 {
 		m.auxiliary.Isolated = map[string]string{k.PodLabel: obj.GetName()}

@@ -94,7 +94,7 @@ func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
 	return nginxconf.Surroundings{
 		Port:       int(w.HTTPPort()),
 		TLS:        w.Spec.TLS != nil,
-		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled,
+		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled, Judged: w.Spec.Rollout.Judged(),
 		Known:      official(w),
 	}
 }

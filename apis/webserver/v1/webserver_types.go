@@ -83,7 +83,7 @@ type WebServerSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [443, 9113, 9180])",message="443 is for HTTPS, and 9113 and 9180 for metrics; use another port"
+	// +kubebuilder:validation:XValidation:rule="!(self in [443, 9113, 9180, 9182])",message="443 is for HTTPS, and 9113, 9180 and 9182 for metrics; use another port"
 	ContainerPort *int32 `json:"containerPort,omitempty"`
 
 	// replicas is the number of pods. Unset means 1; 0 deletes all pods and
