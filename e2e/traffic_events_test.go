@@ -88,6 +88,12 @@ func (c *campaignTraffic) events() []trafficEvent {
 	}
 	add(web, "content", flip(web, `{"content":{"files":{"index.html":"%s"}}}`, "served", "served again"))
 	add(web, "resources", flip(web, `{"resources":{"requests":{"cpu":"%s"}}}`, "5m", "6m"))
+	add(web, "container port", flip(web, `{"containerPort":%s}`, "80", "8081"))
+	const sidecar = `{"name":"helper","image":"traffic-app:1","args":["-listen=:9090"],"restartPolicy":"Always"}`
+	add(web, "sidecar", flip(web, `{"pod":{"initContainers":[%s]}}`, "", sidecar))
+	add(web, "bad sidecar", c.fails(web, func() error {
+		return c.patch(web, `{"pod":{"initContainers":[`+strings.Replace(sidecar, "traffic-app:1", "traffic-app:missing", 1)+`]}}`)
+	}, func() error { return c.patch(web, `{"pod":null}`) }))
 	add(web, "bad image", c.fails(web, func() error { return c.patch(web, `{"image":"nginx:crash"}`) },
 		func() error { return c.patch(web, `{"image":"nginx:1.30"}`) }))
 	add(web, "scale", c.scale(web, 5, 2, 3))
