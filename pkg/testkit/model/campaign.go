@@ -2,10 +2,10 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,92 +31,46 @@ type Campaign struct {
 	// Out receives each violation as soon as it is found, and a line of progress each
 	// minute.
 	Out io.Writer
-}
 
-// Found is a violation with the shortest chain that leads to it.
-type Found struct {
-	Seed     uint64
-	Result   *Result
-	Repeated bool
-}
-
-// String returns everything that is needed to reproduce the violation.
-func (f Found) String() string {
-	v := f.Result.Violations[0]
-	again := "it repeats"
-	if !f.Repeated {
-		again = "it did not happen a second time"
-	}
-	return fmt.Sprintf("VIOLATION of %q (seed %d; %s)\n%s\nchain: MODEL_CHAIN='%s'\nlog:\n%s\n", v.Oracle, f.Seed, again, v.Detail, f.Result.Chain, strings.Join(f.Result.Log, "\n"))
+	mu      sync.Mutex
+	summary Summary
+	known   map[string]bool // the kinds, promises and last operations of violations
 }
 
 // Summary is the result of a campaign.
 type Summary struct {
 	Chains, Operations, Checks, Refused int
-	Found                               []Found
-	Took                                time.Duration
+	Found                               []*Result
+	Err                                 error
 }
 
 // String returns the summary as text.
 func (s *Summary) String() string {
-	return fmt.Sprintf("%d chains, %d operations, %d refused by admission, %d checks, %d violations in %s",
-		s.Chains, s.Operations, s.Refused, s.Checks, len(s.Found), s.Took.Round(time.Second))
+	return fmt.Sprintf("%d chains, %d operations, %d refused by admission, %d checks, %d violations", s.Chains, s.Operations, s.Refused, s.Checks, len(s.Found))
 }
 
 // Run runs the campaign.
-func (c Campaign) Run(ctx context.Context) (*Summary, error) {
-	s := &Summary{}
-	began := time.Now()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	var broken error
-	known := map[string]bool{} // the kinds, promises and last operations of violations
+func (c *Campaign) Run(ctx context.Context) *Summary {
+	c.known = map[string]bool{}
 	seeds := make(chan uint64)
+	var wg sync.WaitGroup
 	for range c.Workers {
 		wg.Go(func() {
 			for seed := range seeds {
-				chain := Generate(seed, c.Kinds)
-				r, err := Run(ctx, c.Env, chain)
-				if ctx.Err() != nil {
-					return
-				}
-				mu.Lock()
-				if err != nil {
-					broken = fmt.Errorf("seed %d, %s: %w", seed, chain, err)
-					_, _ = fmt.Fprintln(c.Out, broken)
-				}
-				if r == nil {
-					mu.Unlock()
-					continue
-				}
-				s.Chains, s.Operations, s.Checks, s.Refused = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks, s.Refused+r.Refused
-				if len(r.Violations) == 0 || known[r.signature()] {
-					mu.Unlock()
-					continue
-				}
-				known[r.signature()] = true
-				mu.Unlock()
-				f := Found{Seed: seed}
-				f.Result, f.Repeated = Shrink(ctx, c.Env, truncated(r), c.Shrinking)
-				mu.Lock()
-				known[f.Result.signature()] = true
-				s.Found = append(s.Found, f)
-				_, _ = fmt.Fprintln(c.Out, f)
-				mu.Unlock()
+				c.try(ctx, seed)
 			}
 		})
 	}
-	minute, end := time.NewTicker(time.Minute), time.After(c.Time)
+	began, minute, end := time.Now(), time.NewTicker(time.Minute), time.After(c.Time)
 	defer minute.Stop()
 	for seed, ended := c.Seed, false; !ended; {
 		select {
 		case seeds <- seed:
 			seed++
 		case <-minute.C:
-			mu.Lock()
-			_, _ = fmt.Fprintf(c.Out, "%5s of %s: %d chains, %d operations, %d checks, %d violations\n",
-				time.Since(began).Round(time.Minute), c.Time, s.Chains, s.Operations, s.Checks, len(s.Found))
-			mu.Unlock()
+			c.mu.Lock()
+			_, _ = fmt.Fprintf(c.Out, "%5s of %s: %s\n", time.Since(began).Round(time.Minute), c.Time, &c.summary)
+			c.mu.Unlock()
 		case <-ctx.Done():
 			ended = true
 		case <-end:
@@ -125,19 +79,44 @@ func (c Campaign) Run(ctx context.Context) (*Summary, error) {
 	}
 	close(seeds)
 	wg.Wait()
-	s.Took = time.Since(began)
-	if len(s.Found) == 0 {
-		return s, broken
+	return &c.summary
+}
+
+// try runs the chain of a seed, and shrinks it if it violates an oracle in a new way.
+func (c *Campaign) try(ctx context.Context, seed uint64) {
+	chain := Generate(seed, c.Kinds)
+	r, err := Run(ctx, c.Env, chain)
+	if ctx.Err() != nil {
+		return
 	}
-	return s, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.summary.Err = errors.Join(c.summary.Err, fmt.Errorf("seed %d, %s: %w", seed, chain, err))
+	}
+	if r == nil {
+		return
+	}
+	s := &c.summary
+	s.Chains, s.Operations, s.Checks, s.Refused = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks, s.Refused+r.Refused
+	if len(r.Violations) == 0 || c.known[r.signature()] {
+		return
+	}
+	c.known[r.signature()] = true
+	c.mu.Unlock()
+	shortest := Shrink(ctx, c.Env, truncated(r), c.Shrinking)
+	c.mu.Lock()
+	shortest.Seed = seed
+	c.known[shortest.signature()] = true
+	s.Found = append(s.Found, shortest)
+	_, _ = fmt.Fprintln(c.Out, shortest)
 }
 
 // truncated returns the result of the chain up to the violation.
 func truncated(r *Result) *Result {
 	if n := len(r.Executed); n > 0 && r.Violations[0].Oracle != "differential" {
-		lastOp := r.Executed[n-1]
 		for i, step := range slices.Backward(r.Chain.steps) {
-			if step.op == lastOp {
+			if step.op == r.Executed[n-1] {
 				t := *r
 				t.Chain.steps = slices.Clone(r.Chain.steps[:i+1])
 				return &t
@@ -149,5 +128,5 @@ func truncated(r *Result) *Result {
 
 // signature is the same for violations that probably have the same cause.
 func (r *Result) signature() string {
-	return r.Chain.kind + " " + r.Violations[0].Oracle + " " + last(r.Executed)
+	return r.Chain.kind + " " + r.Violations[0].Oracle + " " + r.Executed[len(r.Executed)-1]
 }

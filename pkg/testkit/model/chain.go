@@ -79,6 +79,19 @@ type Result struct {
 	Refused    int
 	Violations []Violation
 	Log        []string
+	// Seed is that of the chain, and Repeated reports whether the violation happened again.
+	Seed     uint64
+	Repeated bool
+}
+
+// String returns everything that is needed to reproduce the violation.
+func (r *Result) String() string {
+	again := "it did not happen a second time"
+	if r.Repeated {
+		again = "it repeats"
+	}
+	v := r.Violations[0]
+	return fmt.Sprintf("VIOLATION of %q (seed %d; %s)\n%s\nchain: MODEL_CHAIN='%s'\nlog:\n%s\n", v.Oracle, r.Seed, again, v.Detail, r.Chain, strings.Join(r.Log, "\n"))
 }
 
 // Run executes a chain in a namespace of its own, until the first violation.
@@ -156,6 +169,6 @@ func (w *World) pause(ctx context.Context, p pace) error {
 	if err := w.settle(ctx); err != nil || len(w.found) > 0 {
 		return err
 	}
-	w.leader.wire.Disarm()
+	w.wire.Disarm()
 	return w.check(ctx)
 }

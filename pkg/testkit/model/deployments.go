@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,30 +26,28 @@ const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 // Cluster simulates the controllers and the nodes of one namespace. It moves only
 // on request.
 type Cluster struct {
-	// Load is how many pods an autoscaler considers necessary; 0 means the current
-	// number.
-	Load int32
-	surroundings
+	// refusal is why no pods of Deployments are created, and full reports that no node can
+	// run more than room other ones.
+	refusal string
+	full    bool
+	room    int
+	// lost are the pods on nodes that do not respond.
+	lost map[types.UID]bool
 
 	client    client.Client
 	namespace string
-	sets      map[types.UID][]replicaSet // of each Deployment, the current one last
-	waiting   bool                       // a rollout could exceed its deadline
-	late      bool                       // the deadlines of all rollouts are exceeded in this step
-	pods      int                        // created so far, for their names
-}
-
-// replicaSet is what kubectl rollout undo restores of a Deployment.
-type replicaSet struct {
-	template corev1.PodTemplateSpec
-	// annotations are all that the Deployment has had with the template: its
-	// controller copies them, and removes none.
-	annotations map[string]string
+	templates map[types.UID]map[string]bool // that each Deployment has had
+	waiting   bool                          // a rollout could exceed its deadline
+	late      bool                          // the deadlines of all rollouts are exceeded in this step
+	pods      int                           // created so far, for their names
 }
 
 func newCluster(c client.Client, namespace string) *Cluster {
-	return &Cluster{client: c, namespace: namespace, sets: map[types.UID][]replicaSet{}, surroundings: surroundings{lost: map[types.UID]bool{}}}
+	return &Cluster{client: c, namespace: namespace, templates: map[types.UID]map[string]bool{}, lost: map[types.UID]bool{}}
 }
+
+// keepsPodsOut reports whether pods are missing that a spec which works asks for.
+func (c *Cluster) keepsPodsOut() bool { return c.refusal != "" || c.full || len(c.lost) > 0 }
 
 // snapshot is the state of a namespace at one time.
 type snapshot struct {
@@ -144,7 +141,7 @@ func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev
 	}
 	before := d.DeepCopy()
 	hash := hashOfTemplate(d.Spec.Template)
-	known := c.remember(d)
+	known := c.remember(d, hash)
 	var fresh, old []*corev1.Pod
 	for i := range all {
 		p := &all[i]
@@ -223,7 +220,7 @@ func (c *Cluster) createPod(ctx context.Context, d *appsv1.Deployment, hash stri
 	c.pods++
 	p := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
 	p.Namespace, p.Name = d.Namespace, fmt.Sprintf("%s-%s-%d", d.Name, hash, c.pods)
-	p.Labels = withLabel(p.Labels, hashLabel, hash)
+	p.Labels[hashLabel] = hash // a template has the labels of the selector
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 	if err := c.client.Create(ctx, p); err != nil {
 		return nil, fmt.Errorf("creating a pod of Deployment %s: %w", d.Name, err)
@@ -316,44 +313,15 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 
 // remember reports whether a Deployment had its template before, in which case it
 // would have a ReplicaSet of that template.
-func (c *Cluster) remember(d *appsv1.Deployment) bool {
-	sets, hash := c.sets[d.UID], hashOfTemplate(d.Spec.Template)
-	i := slices.IndexFunc(sets, func(s replicaSet) bool { return hashOfTemplate(s.template) == hash })
-	current := replicaSet{template: *d.Spec.Template.DeepCopy(), annotations: map[string]string{}}
-	if i >= 0 {
-		current = sets[i]
-		sets = slices.Delete(sets, i, i+1)
+func (c *Cluster) remember(d *appsv1.Deployment, hash string) bool {
+	had := c.templates[d.UID]
+	if had == nil {
+		had = map[string]bool{}
+		c.templates[d.UID] = had
 	}
-	for key, value := range d.Annotations {
-		if !isSkipped(key) {
-			current.annotations[key] = value
-		}
-	}
-	c.sets[d.UID] = append(sets, current)
-	return i >= 0
-}
-
-// Earlier returns the template that a Deployment had before the current one, and the
-// annotations that kubectl rollout undo gives it with that. ok is false if there was none.
-func (c *Cluster) Earlier(d *appsv1.Deployment) (t corev1.PodTemplateSpec, annotations map[string]string, ok bool) {
-	sets := c.sets[d.UID]
-	if len(sets) < 2 {
-		return t, nil, false
-	}
-	earlier := sets[len(sets)-2]
-	annotations = maps.Clone(earlier.annotations)
-	for key, value := range d.Annotations {
-		if isSkipped(key) {
-			annotations[key] = value
-		}
-	}
-	return earlier.template, annotations, true
-}
-
-// isSkipped reports whether an annotation is not copied between a Deployment and its
-// ReplicaSets.
-func isSkipped(annotation string) bool {
-	return annotation == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(annotation, "deployment.kubernetes.io/")
+	known := had[hash]
+	had[hash] = true
+	return known
 }
 
 func desiredReplicas(d *appsv1.Deployment) int32 {
@@ -390,21 +358,20 @@ func hashOfTemplate(t corev1.PodTemplateSpec) string {
 
 func setCondition(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType, s corev1.ConditionStatus, reason, message string) {
 	now := metav1.Now()
+	next := appsv1.DeploymentCondition{Type: t, Status: s, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now}
 	st.Conditions = slices.Clone(st.Conditions)
-	for i := range st.Conditions {
-		k := &st.Conditions[i]
-		if k.Type != t {
-			continue
-		}
-		if k.Status != s {
-			k.LastTransitionTime = now
-		}
-		if k.Status != s || k.Reason != reason || k.Message != message {
-			k.Status, k.Reason, k.Message, k.LastUpdateTime = s, reason, message, now
-		}
+	at := slices.IndexFunc(st.Conditions, func(k appsv1.DeploymentCondition) bool { return k.Type == t })
+	if at < 0 {
+		st.Conditions = append(st.Conditions, next)
 		return
 	}
-	st.Conditions = append(st.Conditions, appsv1.DeploymentCondition{Type: t, Status: s, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now})
+	was := st.Conditions[at]
+	if was.Status == s {
+		next.LastTransitionTime = was.LastTransitionTime
+	}
+	if was.Status != s || was.Reason != reason || was.Message != message {
+		st.Conditions[at] = next
+	}
 }
 
 func reasonOf(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType) string {
@@ -414,12 +381,4 @@ func reasonOf(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType) str
 		}
 	}
 	return ""
-}
-
-func withLabel(labels map[string]string, k, v string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[k] = v
-	return labels
 }

@@ -3,14 +3,10 @@ package model
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -19,53 +15,36 @@ import (
 // children must be the same as before. A difference is caused by an operation that
 // should have had no lasting effect.
 func (w *World) compareWithFresh(ctx context.Context) error {
-	if !w.exists {
-		return nil
-	}
 	s, err := w.look(ctx)
-	if err != nil || s == nil || w.isGivenAway(s) {
+	if err != nil || s == nil || !w.expect(s.spec, s.in).ready {
 		return err
 	}
-	e := w.expect(s.spec, s.in)
-	if !e.ready || text(s.spec, "deletionPolicy") == "Orphan" || len(w.foreign) > 0 {
-		return nil
-	}
-	was, err := w.stated(ctx)
+	was, err := w.stated(ctx, s.spec)
 	if err != nil {
 		return err
 	}
 	w.logf("delete, and create again with the same spec")
-	if err := deletion(metav1.DeletePropagationBackground, true)(ctx, w); err != nil || len(w.found) > 0 {
-		return err
+	for _, do := range []func(context.Context) error{
+		func(ctx context.Context) error { return w.remove(ctx, true) }, w.create, w.settle, w.check,
+	} {
+		if err := do(ctx); err != nil || len(w.found) > 0 {
+			return err
+		}
 	}
-	if err := w.env.Admin.DeleteAllOf(ctx, w.kind.empty(), client.InNamespace(w.ns)); err != nil {
-		return fmt.Errorf("deleting what is left: %w", err)
-	}
-	if err := w.create(ctx); err != nil {
-		return err
-	}
-	if err := w.settle(ctx); err != nil || len(w.found) > 0 {
-		return err
-	}
-	if err := w.check(ctx); err != nil || len(w.found) > 0 {
-		return err
-	}
-	is, err := w.stated(ctx)
+	is, err := w.stated(ctx, s.spec)
 	if err != nil {
 		return err
 	}
 	w.checks++
-	for _, path := range slices.Sorted(maps.Keys(union(was, is))) {
-		if was[path] != is[path] {
-			w.violate("differential", "%s is %s, and with a fresh object %s", path, was[path], is[path])
-		}
+	if diff := cmp.Diff(is, was); diff != "" {
+		w.violate("differential", "the children differ from those of a fresh object (-fresh +now):\n%s", diff)
 	}
 	return nil
 }
 
 // stated returns the specs of the children by path, without what may differ between
 // two objects with the same spec.
-func (w *World) stated(ctx context.Context) (map[string]string, error) {
+func (w *World) stated(ctx context.Context, spec map[string]any) (map[string]string, error) {
 	children, err := w.children(ctx)
 	if err != nil {
 		return nil, err
@@ -79,15 +58,12 @@ func (w *World) stated(ctx context.Context) (map[string]string, error) {
 		}
 		flatten(kind, c.Object["spec"], all)
 	}
-	s, err := w.object(ctx)
-	if err != nil || s == nil {
-		return all, err
-	}
-	anyImage := !has(s.Object, "spec", "image") // it depends on the platform and on what served before
-	autoscaled := slices.ContainsFunc(children, func(c unstructured.Unstructured) bool { return c.GetKind() == "HorizontalPodAutoscaler" })
 	for path := range all {
-		if mayDiffer(path) || anyImage && (strings.HasSuffix(path, ".image") || strings.HasSuffix(path, ".imagePullPolicy")) || autoscaled && path == "Deployment.replicas" ||
-			strings.HasPrefix(path, "Pod.") && strings.HasSuffix(path, ".imagePullPolicy") { // that of the first image is kept
+		// The default image depends on the platform and on what served before, and a pod keeps the
+		// policy of its first one.
+		ofImage := strings.HasSuffix(path, ".image") || strings.HasSuffix(path, ".imagePullPolicy")
+		if mayDiffer(path) || ofImage && (!has(spec, "image") || strings.HasPrefix(path, "Pod.") && !strings.HasSuffix(path, ".image")) ||
+			has(spec, "autoscaling") && path == "Deployment.replicas" {
 			delete(all, path)
 		}
 	}
@@ -119,20 +95,12 @@ func flatten(path string, v any, into map[string]string) {
 	case []any:
 		for i, e := range v {
 			key := strconv.Itoa(i)
-			if m, ok := e.(map[string]any); ok {
-				if n, ok := m["name"].(string); ok {
-					key = n
-				}
+			if m, ok := e.(map[string]any); ok && text(m, "name") != "" {
+				key = text(m, "name")
 			}
 			flatten(path+"["+key+"]", e, into)
 		}
 	default:
-		into[path] = mustJSON(v)
+		into[path] = fmt.Sprint(v)
 	}
-}
-
-func union(a, b map[string]string) map[string]string {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -52,10 +51,6 @@ type Kind struct {
 	Workload Ref
 	// Policy is the name of the object's NetworkPolicy.
 	Policy string
-	// Scales reports whether the kind has an autoscaler.
-	Scales bool
-	// Restarts is rollout.restartOnConfigChange if the spec does not set it.
-	Restarts bool
 
 	subject func(clock func() time.Time) testkit.Subject
 }
@@ -80,7 +75,7 @@ func Kinds() []*Kind {
 			Name: "webserver", GVK: webserverv1.GroupVersion.WithKind(webserverv1.Kind),
 			Replicas: "replicas", Image: "nginx", Container: "webserver", Service: objectName + "-service",
 			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"},"rollout":{"progressDeadlineSeconds":1}}`,
-			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true, Restarts: true,
+			Workload: Ref{"Deployment", objectName}, Policy: objectName,
 			subject: func(func() time.Time) testkit.Subject {
 				return testkit.SubjectOf(func() converge.AnyKind { return webserver.Kind(platform()) })
 			},
@@ -89,7 +84,7 @@ func Kinds() []*Kind {
 			Name: "demoapplication", GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
 			Replicas: "replica", Image: "nginx", Container: objectName, Service: objectName,
 			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}],"rollout":{"progressDeadlineSeconds":1}}`,
-			Workload: Ref{"Deployment", objectName}, Policy: objectName, Scales: true,
+			Workload: Ref{"Deployment", objectName}, Policy: objectName,
 			subject: func(func() time.Time) testkit.Subject {
 				return testkit.SubjectOf(func() converge.AnyKind { return demoapplication.Kind(platform()) })
 			},
@@ -137,15 +132,6 @@ func (k *Kind) validate(o map[string]any) (field.ErrorList, error) {
 		return w.Validate(typed, platform()), nil
 	}
 	return nil, fmt.Errorf("%s has no webhook", k.GVK)
-}
-
-// base returns the spec that a chain starts from.
-func (k *Kind) base() map[string]any {
-	var spec map[string]any
-	if err := json.Unmarshal([]byte(k.Base), &spec); err != nil {
-		panic(fmt.Sprintf("%s: %v", k.Base, err)) // it is a constant
-	}
-	return runtimeCopy(spec)
 }
 
 func (k *Kind) empty() *unstructured.Unstructured {

@@ -21,12 +21,6 @@ const (
 	tagMissing = "missing" // no registry has the image
 	tagBrief   = "brief"   // the container is ready, and then terminates each time
 	tagLate    = "late"    // the container terminates twice, and then runs
-	// wrongConfig is a word that nginx -t rejects.
-	wrongConfig = "retrun"
-	// lateConfig is a word that it rejects twice: what it names is not there yet.
-	lateConfig = "late-upstream"
-	// nginxSays is the error of nginx for that word.
-	nginxSays = `nginx: [emerg] unknown directive "retrun" in /etc/nginx/conf.d/server.snippet:1`
 )
 
 const crashLoop = "CrashLoopBackOff"
@@ -112,13 +106,6 @@ func (c *Cluster) initialise(p *corev1.Pod, in inputs) bool {
 			continue
 		}
 		s := c.container(p, spec, was, true, in)
-		switch {
-		case s.State.Running == nil:
-		case c.outage && len(spec.VolumeMounts) > 0, configures(spec, p, in, wrongConfig):
-			s = crashing(spec, max(2, s.RestartCount), nginxSays)
-		case s.RestartCount < 2 && configures(spec, p, in, lateConfig):
-			s = crashing(spec, s.RestartCount, nginxSays)
-		}
 		if s.State.Running != nil {
 			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
 			s.Ready = true
@@ -152,7 +139,7 @@ func (c *Cluster) container(p *corev1.Pod, spec *corev1.Container, was []corev1.
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 		return s
 	}
-	if missing := missingVolume(p, in); missing != "" {
+	if missingVolume(p, in) {
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 		return s
 	}
@@ -226,21 +213,15 @@ func containerNamed(p *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// missingVolume returns a ConfigMap or Secret that a volume needs and that does not
-// exist.
-func missingVolume(p *corev1.Pod, in inputs) string {
-	for _, v := range p.Spec.Volumes {
-		switch {
-		case v.ConfigMap != nil && !yes(v.ConfigMap.Optional) && in["ConfigMap/"+v.ConfigMap.Name] == nil:
-			return "configmap " + v.ConfigMap.Name
-		case v.Secret != nil && !yes(v.Secret.Optional) && in["Secret/"+v.Secret.SecretName] == nil:
-			return "secret " + v.Secret.SecretName
-		}
-	}
-	return ""
+// missingVolume reports whether a ConfigMap or Secret does not exist that a volume needs.
+func missingVolume(p *corev1.Pod, in inputs) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.ConfigMap != nil && !yes(v.ConfigMap.Optional) && in["ConfigMap/"+v.ConfigMap.Name] == nil ||
+			v.Secret != nil && !yes(v.Secret.Optional) && in["Secret/"+v.Secret.SecretName] == nil
+	})
 }
 
-// missingEnv does the same for the environment variables of a container.
+// missingEnv returns one that the environment variables of a container need, or "".
 func missingEnv(c *corev1.Container, in inputs) string {
 	for _, e := range c.EnvFrom {
 		switch {
@@ -251,45 +232,6 @@ func missingEnv(c *corev1.Container, in inputs) string {
 		}
 	}
 	return ""
-}
-
-// configures reports whether what a container mounts as its configuration contains a
-// word.
-func configures(c *corev1.Container, p *corev1.Pod, in inputs, word string) bool {
-	for _, m := range c.VolumeMounts {
-		if !strings.HasPrefix(m.MountPath, "/etc/nginx/conf.d") {
-			continue
-		}
-		for _, v := range p.Spec.Volumes {
-			if v.Name != m.Name {
-				continue
-			}
-			for _, name := range configMaps(v) {
-				for _, text := range in["ConfigMap/"+name] {
-					if strings.Contains(text, word) {
-						return true
-					}
-				}
-			}
-		}
-	}
-	return false
-}
-
-// configMaps returns the ConfigMaps that a volume contains.
-func configMaps(v corev1.Volume) []string {
-	var names []string
-	if v.ConfigMap != nil {
-		names = append(names, v.ConfigMap.Name)
-	}
-	if v.Projected != nil {
-		for _, s := range v.Projected.Sources {
-			if s.ConfigMap != nil {
-				names = append(names, s.ConfigMap.Name)
-			}
-		}
-	}
-	return names
 }
 
 func yes(b *bool) bool { return b != nil && *b }

@@ -4,14 +4,16 @@
 // promises in the documentation.
 //
 // A real API server and the real garbage collector are running. The Deployment
-// controller, the kubelet and the autoscaler are simulated (deployments.go,
-// kubelet.go, hpa.go), so that minutes of a rollout take milliseconds.
+// controller and the kubelet are simulated (deployments.go, kubelet.go), so that
+// minutes of a rollout take milliseconds.
 //
 //	catalogue.go   the operations of chains
 //	faults.go      failures between the operator and the API server
-//	chain.go       chains: generated, written as text, executed
+//	chain.go       chains: written as text, executed
+//	generate.go    random chains
 //	expect.go      the model: what a user may expect of an object
 //	oracles.go     the comparison, after each step and at each instant
+//	fresh.go       the comparison with a fresh object at the end of a chain
 //	shrink.go      the shortest chain that still violates an oracle
 //	campaign.go    many chains in parallel, and a summary
 //

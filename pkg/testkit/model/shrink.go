@@ -17,9 +17,9 @@ const attempts = 3
 // then lets the operator settle between operations. A chain is a list of names, so
 // there is nothing else to shrink. It runs r's chain several times until the violation
 // happens again, because some depend on the timing.
-func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duration) (shortest *Result, repeated bool) {
+func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duration) *Result {
 	oracle, end := r.Violations[0].Oracle, time.Now().Add(limit)
-	shortest = r
+	shortest := r
 	fails := func(steps []step) bool {
 		if time.Now().After(end) || ctx.Err() != nil {
 			return false
@@ -28,13 +28,13 @@ func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duratio
 		if err != nil || !slices.ContainsFunc(got.Violations, func(v Violation) bool { return v.Oracle == oracle }) {
 			return false
 		}
-		shortest, repeated = got, true
+		shortest, shortest.Repeated = got, true
 		return true
 	}
 	steps := r.Chain.steps
 	for attempt := 1; !fails(steps); attempt++ {
 		if attempt == attempts {
-			return r, false
+			return r
 		}
 	}
 	for size := (len(steps) + 1) / 2; size >= 1; size /= 2 {
@@ -57,5 +57,5 @@ func Shrink(ctx context.Context, env *testkit.Env, r *Result, limit time.Duratio
 			steps = calm
 		}
 	}
-	return shortest, true
+	return shortest
 }

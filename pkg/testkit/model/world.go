@@ -14,13 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/platform-operator/platform-operator/apis/common"
-	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 	"github.com/platform-operator/platform-operator/pkg/testkit/wire"
 )
@@ -49,18 +49,14 @@ type World struct {
 	kind    *Kind
 	ns      string
 	cluster *Cluster
-	leader  *leader  // the operator that runs
-	others  []string // namespaces that operators watch in addition to that of the chain
+	wire    *wire.Wire        // of the operator that runs
+	op      *testkit.Operator // that operator
 	history *history
 	skew    atomic.Int64 // of the operator's clock, in nanoseconds
-	// unaware reports whether children were created by an operator that may not have seen
-	// those that it had created before.
-	unaware bool
 
 	spec    map[string]any // of the object, before it is created
 	exists  bool
 	counter int
-	foreign map[Ref]map[string]any // unowned objects, as they were created
 	memory  memory
 
 	log      []string
@@ -69,12 +65,6 @@ type World struct {
 	refused  int
 	found    []Violation
 	afterOps []func(context.Context) error // end the effects of injected faults when the next step settles
-}
-
-// leader is a running operator.
-type leader struct {
-	wire *wire.Wire
-	op   *testkit.Operator
 }
 
 // Violation is a promise that was not kept.
@@ -92,7 +82,7 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
 	if err := env.Admin.Create(ctx, ns); err != nil {
 		return nil, fmt.Errorf("creating a namespace: %w", err)
 	}
-	w := &World{env: env, kind: k, ns: ns.Name, spec: k.base(), cluster: newCluster(env.Admin, ns.Name), foreign: map[Ref]map[string]any{}}
+	w := &World{env: env, kind: k, ns: ns.Name, spec: decode(k.Base), cluster: newCluster(env.Admin, ns.Name)}
 	var err error
 	if w.history, err = watchHistory(ctx, env.Admin, w.ns); err != nil {
 		return nil, err
@@ -103,11 +93,11 @@ func newWorld(ctx context.Context, env *testkit.Env, k *Kind) (*World, error) {
 // now returns the time of the operator's clock.
 func (w *World) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 
-// start starts an operator. It watches the chain's namespace, and w.others.
+// start starts an operator.
 func (w *World) start(ctx context.Context) error {
-	w.leader = &leader{wire: wire.New()}
+	w.wire = wire.New()
 	var err error
-	if w.leader.op, err = w.env.Run(ctx, w.kind.subject(w.now), w.leader.wire.Wrap, slices.Concat(w.others, []string{w.ns})...); err != nil {
+	if w.op, err = w.env.Run(ctx, w.kind.subject(w.now), w.wire.Wrap, w.ns); err != nil {
 		return fmt.Errorf("starting the operator: %w", err)
 	}
 	return nil
@@ -115,11 +105,11 @@ func (w *World) start(ctx context.Context) error {
 
 // kill ends the operator without letting it finish anything.
 func (w *World) kill() {
-	w.leader.wire.Kill()
-	if w.leader.op != nil {
-		w.leader.op.Cancel()
+	w.wire.Kill()
+	if w.op != nil {
+		w.op.Cancel()
 	}
-	w.writes += w.leader.wire.Changes()
+	w.writes += w.wire.Changes()
 }
 
 func (w *World) close(ctx context.Context) {
@@ -172,10 +162,7 @@ func specOf(u *unstructured.Unstructured) map[string]any {
 // otherwise into the spec that it will be created with. Changes that admission
 // would reject are skipped.
 func (w *World) edit(ctx context.Context, patch string) error {
-	var change map[string]any
-	if err := json.Unmarshal([]byte(patch), &change); err != nil {
-		return fmt.Errorf("decoding %s: %w", patch, err)
-	}
+	change := decode(patch)
 	if !w.exists {
 		next := merge(w.spec, change)
 		if err := w.admit(w.kind.manifest(w.ns, next)); err != nil {
@@ -196,12 +183,10 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if !has(next.Object, "spec", "autoscaling") {
 		w.memory.floor = 0
 	}
-	addFinalizer(next)
-	full, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": next.GetFinalizers()}, "spec": change})
+	full, err := json.Marshal(map[string]any{"spec": change})
 	if err != nil {
 		return fmt.Errorf("encoding the patch: %w", err)
 	}
-	was := specOf(u)
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, full), client.FieldOwner("kubectl-patch"))
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		w.refused++
@@ -210,23 +195,13 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	if err != nil {
 		return fmt.Errorf("editing the object: %w", err)
 	}
-	w.memory.policyChanged(was, specOf(u), u.GetGeneration())
-	return w.edited(ctx, specOf(next))
-}
-
-// edited records that the inputs of pods may have changed.
-func (w *World) edited(ctx context.Context, spec map[string]any) error {
 	in, err := w.cluster.inputs(ctx)
 	if err != nil {
 		return err
 	}
-	works, _ := w.works(spec, in)
-	if w.memory.rolledBackInputs != inputsOf(spec, in) {
-		w.memory.rolledBack = "" // also if the next edit restores them at once
-	}
-	w.memory.edits++
-	w.memory.edited = append(w.memory.edited, runtimeCopy(spec))
-	w.memory.doubtful = w.memory.doubtful || !works || has(spec, "rollout", "pinnedRevision") || spec["paused"] == true
+	spec := specOf(u)
+	works, _ := works(spec, in)
+	w.memory.edited(!works || has(spec, "rollout", "pinnedRevision") || spec["paused"] == true)
 	return nil
 }
 
@@ -239,20 +214,12 @@ func (w *World) admit(o map[string]any) error {
 	return nil
 }
 
-// addFinalizer does the same as the mutating webhook.
-func addFinalizer(u *unstructured.Unstructured) {
-	if text(u.Object, "spec", "deletionPolicy") == string(common.DeletionPolicyOrphan) {
-		controllerutil.AddFinalizer(u, naming.Finalizer)
-	}
-}
-
 // create creates the object.
 func (w *World) create(ctx context.Context) error {
 	if w.exists {
 		return errSkip
 	}
-	u := &unstructured.Unstructured{Object: runtimeCopy(w.kind.manifest(w.ns, w.spec))}
-	addFinalizer(u)
+	u := &unstructured.Unstructured{Object: w.kind.manifest(w.ns, runtime.DeepCopyJSON(w.spec))}
 	if err := w.env.Admin.Create(ctx, u); err != nil {
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
 			return errSkip
@@ -261,9 +228,52 @@ func (w *World) create(ctx context.Context) error {
 	}
 	w.exists = true
 	_, versions := w.history.since(0)
-	w.memory = memory{
-		uid: u.GetUID(), versions: versions, releasedBefore: w.history.releasedPods(),
+	w.memory = memory{uid: u.GetUID(), versions: versions}
+	return nil
+}
+
+// remove deletes the object. all reports whether it waits for the deletion of the children.
+func (w *World) remove(ctx context.Context, all bool) error {
+	u, err := w.object(ctx)
+	if err != nil || u == nil {
+		return orSkip(err)
 	}
+	w.spec = specOf(u)
+	deleted := []unstructured.Unstructured{*u}
+	if children, err := w.children(ctx); err != nil {
+		return err
+	} else if all {
+		deleted = append(deleted, slices.DeleteFunc(children, func(c unstructured.Unstructured) bool { return !metav1.IsControlledBy(&c, u) })...)
+	}
+	if err := client.IgnoreNotFound(w.env.Admin.Delete(ctx, u, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
+		return fmt.Errorf("deleting the object: %w", err)
+	}
+	w.exists = false
+	for i := range deleted {
+		if err := w.gone(ctx, &deleted[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone waits until an object is deleted.
+func (w *World) gone(ctx context.Context, u *unstructured.Unstructured) error {
+	const long = 20 * time.Second
+	for began := time.Now(); time.Since(began) < long; time.Sleep(50 * time.Millisecond) {
+		live := u.DeepCopy()
+		err := w.env.Admin.Get(ctx, client.ObjectKeyFromObject(u), live)
+		if apierrors.IsNotFound(err) || err == nil && live.GetUID() != u.GetUID() {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading what is deleted: %w", err)
+		}
+		if _, err := w.cluster.Step(ctx); err != nil {
+			return err
+		}
+	}
+	w.violate("deletion", "%s %s still exists %s after its deletion", u.GetKind(), u.GetName(), long)
 	return nil
 }
 
@@ -313,14 +323,13 @@ func (w *World) idle(ctx context.Context) error {
 }
 
 func (w *World) quiet() bool {
-	return w.leader.wire.IsDead() || w.leader.wire.Quiet(calm)
+	return w.wire.IsDead() || w.wire.Quiet(calm)
 }
 
 // received reports whether the operator has received the latest events of the object
 // and its workload, unless they are delayed on purpose.
 func (w *World) received(ctx context.Context) (bool, error) {
-	l := w.leader
-	if l.op == nil || !l.wire.Delivers() {
+	if w.op == nil || !w.wire.Delivers() {
 		return true, nil
 	}
 	for _, o := range []struct {
@@ -335,7 +344,7 @@ func (w *World) received(ctx context.Context) (bool, error) {
 		}
 		live.SetNamespace(w.ns) // if it does not exist
 		live.SetName(o.name)
-		if ok, err := l.op.Received(ctx, o.gvk, live); !ok || err != nil {
+		if ok, err := w.op.Received(ctx, o.gvk, live); !ok || err != nil {
 			return false, err
 		}
 	}
@@ -345,7 +354,7 @@ func (w *World) received(ctx context.Context) (bool, error) {
 // written returns how often the operators have changed something. A write that is refused,
 // as that of a child that is unowned in every reconcile, changes nothing.
 func (w *World) written() int {
-	return w.writes + w.leader.wire.Changes()
+	return w.writes + w.wire.Changes()
 }
 
 // settle lets the cluster and the operator continue until neither has anything left
@@ -359,7 +368,7 @@ func (w *World) settle(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.leader.wire.IsDead() {
+		if w.wire.IsDead() {
 			w.logf("the operator was killed; another starts")
 			w.kill()
 			if err := w.start(ctx); err != nil {
@@ -400,12 +409,8 @@ func (w *World) turn(ctx context.Context) (bool, error) {
 	if err := w.idle(ctx); err != nil {
 		return false, err
 	}
-	if w.written() != before || w.leader.wire.IsDead() {
+	if w.written() != before || w.wire.IsDead() {
 		return true, nil
-	}
-	if moved, err := w.cluster.autoscale(ctx); moved || err != nil {
-		w.memory.floor = 0 // the autoscaler may ask for fewer pods
-		return moved, err
 	}
 	return w.cluster.PassDeadlines(ctx)
 }
@@ -423,7 +428,7 @@ func (w *World) endFaults(ctx context.Context) error {
 
 func (w *World) lastWrites(n int) string {
 	var all []string
-	for _, d := range w.leader.wire.Done() {
+	for _, d := range w.wire.Done() {
 		all = append(all, d.At.Format("05.000 ")+d.String())
 	}
 	return strings.Join(all[max(0, len(all)-n):], "\n")
@@ -431,13 +436,16 @@ func (w *World) lastWrites(n int) string {
 
 // merge applies a JSON merge patch.
 func merge(into, change map[string]any) map[string]any {
-	out := runtimeCopy(into)
+	out := runtime.DeepCopyJSON(into)
 	for k, v := range change {
 		switch v := v.(type) {
 		case nil:
 			delete(out, k)
 		case map[string]any:
-			was, _ := out[k].(map[string]any)
+			was, ok := out[k].(map[string]any)
+			if !ok {
+				was = map[string]any{}
+			}
 			out[k] = merge(was, v)
 		default:
 			out[k] = v
@@ -446,31 +454,13 @@ func merge(into, change map[string]any) map[string]any {
 	return out
 }
 
-// runtimeCopy copies decoded JSON, with integers as required by Kubernetes.
-func runtimeCopy(m map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range m {
-		out[k] = copyValue(v)
+// decode decodes JSON that is a part of the catalogue, with integers as required by Kubernetes.
+func decode(text string) map[string]any {
+	var m map[string]any
+	if err := utiljson.Unmarshal([]byte(text), &m); err != nil {
+		panic(fmt.Sprintf("%s: %v", text, err))
 	}
-	return out
-}
-
-func copyValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return runtimeCopy(v)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = copyValue(v[i])
-		}
-		return out
-	case float64:
-		if v == float64(int64(v)) {
-			return int64(v)
-		}
-	}
-	return v
+	return m
 }
 
 // text returns a string in decoded JSON, "" if there is none.
@@ -481,17 +471,8 @@ func text(o map[string]any, path ...string) string {
 
 // number returns a number in decoded JSON.
 func number(o map[string]any, path ...string) (int64, bool) {
-	v, ok, _ := unstructured.NestedFieldNoCopy(o, path...)
-	if !ok {
-		return 0, false
-	}
-	switch n := v.(type) {
-	case int64:
-		return n, true
-	case float64:
-		return int64(n), true
-	}
-	return 0, false
+	n, ok, err := unstructured.NestedInt64(o, path...)
+	return n, ok && err == nil
 }
 
 // has reports whether decoded JSON contains a field.
