@@ -161,7 +161,7 @@ admission: ## Write bin/admission.md, tables of all rules of admission
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
-	@for m in $(MODULES) e2e/kubevalidate e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm e2e/engines; do go -C $$m mod tidy; done
+	@for m in $(MODULES) e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm e2e/engines; do go -C $$m mod tidy; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
@@ -173,7 +173,7 @@ fmt: $(GOLANGCI_LINT) ## Format all Go code
 check: $(GOLANGCI_LINT) ## Build, vet, unit tests, and lint of the packages that differ from main
 	$(call say,'go build and go vet')
 	@go build ./...
-	@go vet -tags=chart,e2e,envtest,kubernetes ./...
+	@go vet -tags=chart,e2e,envtest ./...
 	@$(MAKE) test-unit
 	$(call say,'lint of what differs from $(BASE)')
 	@changed="$$({ git diff --name-only --diff-filter=d $(BASE) -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; } | \
@@ -244,7 +244,7 @@ test: bin/cluster bin/sharedserver ## Run all tests
 .PHONY: test-without-cluster
 test-without-cluster: ## Run the tests that need no cluster, the quick ones first
 	@nice -n 5 $(MAKE) test-unit WHOLE=1
-	@nice -n 5 $(MAKE) --jobs=3 --output-sync test-envtest test-chart test-fuzz WHOLE=1
+	@nice -n 5 $(MAKE) --jobs=2 --output-sync test-envtest test-chart WHOLE=1
 
 # With WHOLE, as in make test, packages that have tests against an API server are tested
 # by test-envtest alone, all tests of a package by one program: each costs seconds to build.
@@ -259,22 +259,13 @@ test-unit: ## Tests that need only Go
 	@go test $(GO_TEST_FLAGS) $(or $(PKG),$(if $(WHOLE),$$(go list ./webhooks/... ./... | grep -vxF "$$(go list $(call tagged,envtest))"),./webhooks/... ./...))
 	@$(if $(PKG),,for m in $(filter-out .,$(MODULES)); do go -C $$m test -count=1 $(GO_TEST_FLAGS) ./...; done)
 
-# How many objects each target makes by chance; GO_TEST_FLAGS=-v names them.
-DRAWS ?= 200
-
-.PHONY: test-fuzz
-test-fuzz: bin/kubevalidate ## Objects made by chance: Kubernetes admits the children of all that we admit
-	$(call say,'objects made by chance')
-	@CGO_ENABLED=0 go -C e2e/kubevalidate test -trimpath $(NO_DWARF) $(GO_TEST_FLAGS) ./...
-	@KUBEVALIDATE="$(CURDIR)/bin/kubevalidate" DRAWS=$(DRAWS) go test -tags=kubernetes -run '^Fuzz' $(GO_TEST_FLAGS) ./webhooks/
-
 # What is found is written to webhooks/testdata/fuzz, and tried by every go test from then on.
 .PHONY: campaign-fuzz
 campaign-fuzz: FUZZTIME ?= 10m
-campaign-fuzz: bin/kubevalidate ## Search for what breaks admission: FUZZTIME=10m for each target
+campaign-fuzz: bin/cluster ## Search for what breaks admission: FUZZTIME=10m for each target
 	@for f in FuzzAdmission FuzzSchemaAndGoAgree FuzzPodsKeepTheirProfile FuzzWhatWeAdmitKubernetesAdmits; do \
 		printf '$(BOLD)==> %4ds  %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$f; \
-		KUBEVALIDATE="$(CURDIR)/bin/kubevalidate" go test -tags=kubernetes -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./webhooks/; done
+		KUBEBUILDER_ASSETS="$$(bin/cluster assets)" go test -tags=envtest -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -parallel 1 ./webhooks/; done
 
 # -count=1: Go caches results by what the test reads, and does not see what helm reads.
 # Some tests wait for API servers, so more of them run in parallel than there are
@@ -288,7 +279,7 @@ test-chart: bin/cluster ## The chart and config/: the same, valid, and accepted 
 # Only the tests in files with the tag, because test-unit runs the others, unless WHOLE is
 # set. Most of them wait for the operator rather than compute, so more of them run in parallel
 # than there are processors. Each of two packages at a time has a server.
-envtests = $(shell grep -rlE '^//go:build envtest$$' --include='*_test.go' --exclude-dir=e2e . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | sort -u | paste -sd '|')
+envtests = $(shell grep -rlE '^//go:build envtest$$' --include='*_test.go' --exclude-dir=e2e . | xargs sed -n 's/^func \(\(Test\|Fuzz\)[A-Za-z0-9_]*\).*/\1/p' | sort -u | paste -sd '|')
 
 .PHONY: test-envtest
 test-envtest: bin/cluster bin/sharedserver ## Tests against a real API server, without nodes
@@ -636,11 +627,6 @@ e2e-cluster: bin/cluster
 	@bin/cluster up --nodes 2
 	@if [ "$$CLUSTER" != current ]; then bin/cluster addon metrics-server traefik prometheus-operator-crds; $(MAKE) image-load; fi
 	@$(MAKE) install HELM_FLAGS="-f e2e/values.yaml $$([ "$$CLUSTER" = current ] || echo '-f e2e/values-monitoring.yaml') $(HELM_FLAGS)"
-
-# Built like hyperkube, so that the two share compiled packages.
-.PHONY: bin/kubevalidate
-bin/kubevalidate:
-	@CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C e2e/kubevalidate -trimpath $(NO_DWARF) -ldflags "-s -w" -o ../../bin/kubevalidate .
 
 # go build knows better than make whether there is something to do. Built like the
 # operator, so that the two share compiled packages.

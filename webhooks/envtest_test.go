@@ -45,6 +45,9 @@ var (
 	platform   = config.Default()
 )
 
+// Admin returns that client to tests outside of the package.
+func Admin() client.Client { return admin }
+
 // seen records the warnings of the last response.
 type seen struct{ warnings []string }
 
@@ -76,6 +79,8 @@ func runMain(m *testing.M) (code int, err error) {
 		ErrorIfCRDPathMissing: true,
 		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join("..", "config", "webhook", "manifests.yaml")}},
 	}
+	// What pods refer to need not exist.
+	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "Priority", "RuntimeClass")
 	cfg, err := env.Start()
 	if err != nil {
 		return 1, fmt.Errorf("starting the API server: %w", err)

@@ -1,125 +1,118 @@
-//go:build kubernetes
+//go:build envtest
 
 package webhooks_test
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"strings"
-	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/webhooks"
 	"github.com/platform-operator/platform-operator/webhooks/admissiontest/generate"
 )
 
-// kubernetes runs e2e/kubevalidate, which contains the validation code of
-// Kubernetes, once per process. KUBEVALIDATE is its path; make test-fuzz builds it.
-type kubernetes struct {
-	mu  sync.Mutex
-	in  io.Writer
-	out *bufio.Reader
-}
-
-var running = sync.OnceValues(func() (*kubernetes, error) {
-	cmd := exec.Command(os.Getenv("KUBEVALIDATE")) //nolint:noctx // it ends when this process closes its input
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting e2e/kubevalidate, which KUBEVALIDATE has to name: %w", err)
-	}
-	return &kubernetes{in: in, out: bufio.NewReader(out)}, nil
-})
-
-// refuses returns the error of Kubernetes about a child, or "".
-func (k *kubernetes) refuses(t *testing.T, old, child json.RawMessage) string {
-	t.Helper()
-	q := map[string]json.RawMessage{"new": child}
-	if old != nil {
-		q["old"] = old
-	}
-	raw, err := json.Marshal(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, err := k.in.Write(append(raw, '\n')); err != nil {
-		t.Fatal(err)
-	}
-	line, err := k.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	var a struct{ Error string }
-	if err := json.Unmarshal(line, &a); err != nil {
-		t.Fatal(err)
-	}
-	return a.Error
-}
-
-// FuzzWhatWeAdmitKubernetesAdmits checks that Kubernetes accepts the children of
+// FuzzWhatWeAdmitKubernetesAdmits checks that an API server accepts the children of
 // every accepted object, both as new objects and as updates of the children of an
 // earlier object of that name.
 func FuzzWhatWeAdmitKubernetesAdmits(f *testing.F) {
 	addSeeds(f)
+	admin := webhooks.Admin()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fuzz-"}}
+	if err := admin.Create(f.Context(), ns); err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		k, err := running()
-		if err != nil {
-			t.Fatal(err)
-		}
 		d := generate.NewDice(bytes)
 		first := drawObject(d, drawKind(t, d), nil)
 		if !first.mend(t, nil) {
 			return
 		}
-		old := judged(t, k, first, nil)
+		applied := applyChildren(t, admin, ns.Name, first)
 		if then := drawObject(d, first.known, first); then.mend(t, nil) {
-			judged(t, k, then, old)
+			applied = append(applied, applyChildren(t, admin, ns.Name, then)...)
+		}
+		for _, child := range applied {
+			if err := admin.Delete(t.Context(), child, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
 
-// judged returns the children of an object by kind and name, after validating
-// each of them with the code of Kubernetes.
-func judged(t *testing.T, k *kubernetes, o *drawn, old map[string]json.RawMessage) map[string]json.RawMessage {
+// applyChildren applies the children of an object in the way of the operator, and returns them.
+func applyChildren(t *testing.T, admin client.Client, namespace string, o *drawn) []*unstructured.Unstructured {
 	t.Helper()
 	made, err := children(o.typed(t))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, o.json())
 	}
-	all := map[string]json.RawMessage{}
-	for _, child := range made {
-		var head metav1.PartialObjectMetadata
-		if err := json.Unmarshal(child, &head); err != nil {
+	var all []*unstructured.Unstructured
+	refused := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s is refused: %v\n%s\nbefore: %s", what, err, o.json(), o.old)
+		}
+	}
+	for _, raw := range made {
+		child := &unstructured.Unstructured{}
+		if err := child.UnmarshalJSON(raw); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(head.APIVersion, "gateway.networking.k8s.io") || strings.Contains(head.APIVersion, "monitoring.coreos.com") {
+		if group := child.GroupVersionKind().Group; group == "gateway.networking.k8s.io" || group == "monitoring.coreos.com" {
 			continue // not an API of Kubernetes
 		}
-		name := head.Kind + " " + head.Name
-		if said := k.refuses(t, nil, child); said != "" {
-			t.Errorf("%s is refused: %s\n%s\n%s", name, said, o.json(), child)
-		}
-		// A pod is replaced instead of updated; a revision never changes.
-		if was := old[name]; was != nil && head.Kind != "Pod" && head.Kind != "ControllerRevision" {
-			if said := k.refuses(t, was, child); said != "" {
-				t.Errorf("%s is refused as an update: %s\n%s\nof\n%s", name, said, o.json(), o.old)
+		child.SetNamespace(namespace)
+		if child.GetKind() == "Pod" { // it is replaced instead of updated
+			if err := admin.Delete(t.Context(), child.DeepCopy(), client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
 			}
 		}
-		all[name] = child
+		sent := child.DeepCopy()
+		refused(child.GetKind()+" "+child.GetName(), admin.Patch(t.Context(), child, client.RawPatch(types.ApplyPatchType, mustJSON(t, sent)), client.FieldOwner("platform-operator"), client.ForceOwnership))
+		all = append(all, sent)
+		// There are rules of pods that a template need not obey.
+		if template := templateIn(t, child.GetKind(), raw); template != nil {
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.Namespace, pod.Name = namespace, "pod"
+			refused("a pod of "+child.GetKind()+" "+child.GetName(), admin.Create(t.Context(), pod, client.DryRunAll))
+		}
 	}
 	return all
+}
+
+// templateIn returns the pod template of a Deployment or a Job, nil for others.
+func templateIn(t *testing.T, kind string, raw []byte) *corev1.PodTemplateSpec {
+	t.Helper()
+	var d appsv1.Deployment
+	var j batchv1.Job
+	switch kind {
+	case "Deployment":
+		if err := json.Unmarshal(raw, &d); err != nil {
+			t.Fatal(err)
+		}
+		return &d.Spec.Template
+	case "Job":
+		if err := json.Unmarshal(raw, &j); err != nil {
+			t.Fatal(err)
+		}
+		return &j.Spec.Template
+	}
+	return nil
+}
+
+func mustJSON(t *testing.T, o *unstructured.Unstructured) []byte {
+	t.Helper()
+	raw, err := o.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

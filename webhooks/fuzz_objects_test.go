@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -255,17 +253,10 @@ func (o *drawn) promised() api.Level {
 }
 
 // addSeeds adds numbers to the corpus of a fuzz target, each of which generates an
-// object: a few, or as many as in DRAWS.
+// object.
 func addSeeds(f *testing.F) {
 	f.Helper()
-	n := 150
-	if s := os.Getenv("DRAWS"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			f.Fatalf("DRAWS: %v", err)
-		}
-	}
-	for i := range n {
+	for i := range 150 {
 		f.Add(binary.BigEndian.AppendUint32(nil, uint32(i)*2654435761))
 	}
 }
