@@ -120,7 +120,7 @@ func (o *drawn) mend(t *testing.T, each func([]corpus.Failure)) bool {
 			}
 			spec, _ := o.obj["spec"].(map[string]any)
 			switch {
-			case generate.Mend(o.obj, o.Schema, f.Field):
+			case generate.Mend(o.obj, f.Field):
 				mended = true
 			case f.Field == "spec.image" && spec != nil:
 				spec["image"], mended = "nginx:1.27", true

@@ -197,8 +197,7 @@ func intOrString(d *Dice, s *apiextensionsv1.JSONSchemaProps) any {
 	return text(d, s)
 }
 
-// text returns a word that the schema allows, if there is one, or else a string
-// that is generated from the pattern.
+// text returns a word that the schema allows, if there is one, or else any.
 func text(d *Dice, s *apiextensionsv1.JSONSchemaProps) string {
 	if d.One(60) {
 		return pick(d, words())
@@ -226,11 +225,6 @@ func text(d *Dice, s *apiextensionsv1.JSONSchemaProps) string {
 			if re == nil || re.MatchString(long) {
 				return long
 			}
-		}
-	}
-	if len(allowed) == 0 || re != nil && d.One(5) {
-		if made := ofPattern(d, s.Pattern); made != "" && len(made) <= most {
-			return made
 		}
 	}
 	if len(allowed) == 0 {

@@ -1,9 +1,6 @@
 package generate
 
-import (
-	"regexp/syntax"
-	"strings"
-)
+import "strings"
 
 // words are the values of strings, if the schema allows them: few names, so that
 // references often find their target, and values that are often handled
@@ -17,7 +14,7 @@ func words() []string {
 		"/", "/a", "/a/b", "/a//b", "/a/../b", "/a/", "/etc", "/etc/nginx", "/etc/nginx/conf.d", "/etc/nginx/conf.d/a", "/usr/share/nginx/html", "/tmp", "/var/cache/nginx", "/dev/null", "/proc",
 		"a/b", "../a", "..a", "a..", "..", ".", "...", "./a", "a/..", "a//b", "index.html", ".a",
 		"", " ", "  a  ", "a b", "a\nb", "a\x00b", "\t", "é", "日本", "🦄", "$(A)", "$(", "$$", "`", "\"", "\\", "%", "100%", "1%", "25%", "0%", "101%", "-1", "+1", "1e3", "0x10", "01",
-		"http", "https", "http-web", "a-b-c", "1-a", "kubernetes.io/h2c", "system-node-critical", "metadata.name", "metadata.labels['a']", "metadata.annotations['a/b/c']",
+		"http", "https", "http-web", "a-b-c", "1-a", "kubernetes.io/h2c", "system-node-critical", "metadata.name", "metadata.labels['a']", "metadata.annotations['a/b/c']", "metadata.uid", "status.podIPs", "0.5%", "12.3%", "30s", "1h5m", "2026-01-01T00:00:00.5+01:00",
 		"10.0.0.0/8", "10.0.0.1/8", "10.1.0.0/16", "0.0.0.0/0", "::/0", "fd00::/8", "::ffff:10.0.0.0/104", "010.0.0.0/8", "10.0.0.0", "999",
 		"server_name a;", "location / { return 200 'a'; }", "if ($a) {", "}", "listen 80;", "a 'b", "# a", "return 301 https://$host$request_uri;", "include /etc/passwd;",
 		"example.com/gpu", "cpu", "memory", "true", "false", "null", "~", "2026-01-01T00:00:00Z",
@@ -40,53 +37,5 @@ func quantities() []any {
 	return []any{
 		"100m", "1", "2", 1, 0, "0", "64Mi", "1Gi", "128Mi", "500Mi", "1Ti", "2Mi", "1.5Gi", "0.5", ".5", "1e3", "1E3", "1E", "1n", "1u", "1m", "0.1m", "-1", "-1Gi", "+1",
 		"1e100", "1e-100", "9223372036854775807", "9223372036854775808", "9E", "16E", "8Ei", "7Ei", "1e18", "99999999999999999999999999", "0.0000000001", "1.00000000000000001", 1 << 40, "3M", "1048576", "1048577", "01", "00",
-	}
-}
-
-// ofPattern generates a string that matches a regular expression, with short
-// repetitions.
-func ofPattern(d *Dice, pattern string) string {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return ""
-	}
-	var b strings.Builder
-	match(d, re.Simplify(), &b)
-	return b.String()
-}
-
-func match(d *Dice, re *syntax.Regexp, b *strings.Builder) {
-	repeat := func(least, most int) {
-		if most < 0 {
-			most = least + 4
-		}
-		for range least + d.Below(most-least+1) {
-			match(d, re.Sub[0], b)
-		}
-	}
-	switch re.Op {
-	case syntax.OpLiteral:
-		b.WriteString(string(re.Rune))
-	case syntax.OpCharClass:
-		i := d.Below(len(re.Rune)/2) * 2
-		b.WriteRune(re.Rune[i] + rune(d.Below(int(min(re.Rune[i+1], re.Rune[i]+255)-re.Rune[i])+1))) //nolint:gosec // less than 256
-	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		b.WriteByte(byte(' ' + d.Below('~'-' '+1))) //nolint:gosec // at most '~'
-	case syntax.OpCapture:
-		match(d, re.Sub[0], b)
-	case syntax.OpStar:
-		repeat(0, -1)
-	case syntax.OpPlus:
-		repeat(1, -1)
-	case syntax.OpQuest:
-		repeat(0, 1)
-	case syntax.OpRepeat:
-		repeat(re.Min, re.Max)
-	case syntax.OpConcat:
-		for _, s := range re.Sub {
-			match(d, s, b)
-		}
-	case syntax.OpAlternate:
-		match(d, pick(d, re.Sub), b)
 	}
 }
