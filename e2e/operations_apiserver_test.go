@@ -3,12 +3,14 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"strings"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,14 +26,16 @@ const (
 
 // pauseAPIServer stops the process of the API server for a while.
 func (o *operations) pauseAPIServer() error {
-	out, err := run(o.Context(), "", "../bin/cluster", "status")
-	if err != nil {
-		return err
-	}
-	_, after, _ := strings.Cut(out, " kube-apiserver ")
 	var pid int
-	if _, err := fmt.Sscan(after, &pid); err != nil {
-		return fmt.Errorf("finding the API server in %s: %w", out, err)
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range commands {
+		command, _ := os.ReadFile(file) // the process may have ended
+		if bytes.Contains(command, []byte("/kube-apiserver\x00")) && bytes.Contains(command, []byte(filepath.Dir(os.Getenv("KUBECONFIG"))+"/pki/")) {
+			_, _ = fmt.Sscanf(file, "/proc/%d/", &pid)
+		}
+	}
+	if pid == 0 {
+		return errors.New("no process is the API server")
 	}
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("stopping the API server: %w", err)

@@ -129,7 +129,7 @@ func inCluster(ctx context.Context, o options, r *results) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster(context.WithoutCancel(ctx), "down")) }()
-	if err := cluster(ctx, "up", "--control-plane-only", "--audit=false"); err != nil {
+	if err := cluster(ctx, "up", "--control-plane-only"); err != nil {
 		return err
 	}
 	self, err := os.Executable()

@@ -102,8 +102,7 @@ func All() []Addon {
 			Name: "prometheus", What: "Prometheus and Alertmanager, on ports 9090 and 9093 of " + config.NodeIP(config.ControlNode),
 			needs: []string{"prometheus-operator-crds"},
 			packages: images.Packages{
-				Names:    []string{"prometheus", "prometheus-alertmanager"},
-				Programs: []string{"usr/bin/prometheus", "usr/bin/prometheus-alertmanager", "usr/bin/promtool"},
+				Names: []string{"prometheus", "prometheus-alertmanager"},
 				// The files of its web pages are in other packages.
 				Remove:  []string{"etc", "usr/share/[^p]*", "usr/share/prometheus/[^a]*", "var", "lib/systemd", "usr/lib/systemd", "usr/bin/amtool"},
 				Sources: map[string]string{"discovery": images.Discovery},

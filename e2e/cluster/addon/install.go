@@ -13,9 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/enter"
 	"github.com/platform-operator/platform-operator/e2e/cluster/host"
@@ -74,7 +71,7 @@ func (r installation) install(ctx context.Context, a Addon) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.apply(ctx, manifest)
+	_, err = enter.Apply(ctx, r.Config, manifest)
 	return err
 }
 
@@ -92,7 +89,7 @@ func (r installation) define(ctx context.Context, a Addon) error {
 		}
 		all = append(all, content)
 	}
-	applied, err := r.apply(ctx, bytes.Join(all, []byte("\n---\n")))
+	applied, err := enter.Apply(ctx, r.Config, bytes.Join(all, []byte("\n---\n")))
 	if err != nil {
 		return err
 	}
@@ -103,7 +100,7 @@ func (r installation) define(ctx context.Context, a Addon) error {
 			wait = append(wait, object)
 		}
 	}
-	_, err = r.kubectl(ctx, nil, wait...)
+	_, err = enter.Kubectl(ctx, r.Config, nil, wait...)
 	return err
 }
 
@@ -139,13 +136,9 @@ func (r installation) push(ctx context.Context, a Addon) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ref, err := name.NewTag(config.RegistryAddress()+"/"+a.reference(), name.Insecure)
+	im, err := registry.Pull(ctx, s.Transport(), a.reference())
 	if err != nil {
-		return "", fmt.Errorf("naming the image of %s: %w", a.Name, err)
-	}
-	im, err := remote.Image(ref, remote.WithTransport(s.Transport()), remote.WithContext(ctx))
-	if err != nil {
-		return "", fmt.Errorf("reading the image of %s: %w", a.Name, err)
+		return "", err
 	}
 	digest, err := im.Digest()
 	if err != nil {
@@ -157,68 +150,34 @@ func (r installation) push(ctx context.Context, a Addon) (string, error) {
 	return "docker.io/" + a.reference() + "@" + digest.String(), nil
 }
 
-// apply creates or updates objects of any kind, and returns their names.
-// kubectl does it: finding a kind's path takes more than kube.Client has.
-func (r installation) apply(ctx context.Context, manifest []byte) (string, error) {
-	return r.kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "-o", "name", "-f", "-")
-}
-
-// kubectl runs inside the cluster's network.
-func (r installation) kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
-	args = append([]string{
-		"--net=" + r.NodeNetnsFile(config.ControlNode), "--", filepath.Join(r.BinDir(), "kubectl"),
-		// By default kubectl remembers what kinds there are in HOME, by address,
-		// and the address is the same in all our clusters.
-		"--cache-dir=" + filepath.Join(r.StateDir, "kubectl"),
-	}, args...)
-	return host.Run(ctx, host.Options{Env: enter.Env(r.Config, os.Environ()), Stdin: bytes.NewReader(stdin)}, "nsenter", args...)
-}
-
 // wait returns when the add-on can be used.
 func (r installation) wait(ctx context.Context, a Addon) error {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	waiting, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	var missing error
-	err := probe.WaitFor(ctx, 200*time.Millisecond, func() bool {
-		now := r.rolledOut(ctx, a)
-		if now == nil && a.usable != nil {
-			now = a.usable(ctx, r)
+	err := enter.RolledOut(waiting, r.Config, a.space, a.Name)
+	if err == nil && a.usable != nil {
+		var missing error
+		late := probe.WaitFor(waiting, 200*time.Millisecond, func() bool {
+			// A question that the deadline cut off says nothing.
+			if now := a.usable(waiting, r); now == nil || waiting.Err() == nil {
+				missing = now
+			}
+			return missing == nil
+		})
+		if late != nil {
+			err = fmt.Errorf("%w: %w", late, missing)
 		}
-		// A question that the deadline cut off says nothing.
-		if now == nil || ctx.Err() == nil {
-			missing = now
-		}
-		return now == nil
-	})
+	}
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not within %s", r.timeout)
-	}
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	said, logErr := r.kubectl(ctx, nil, "logs", "--namespace", a.space, "deployment/"+a.Name, "--tail=15")
+	said, logErr := enter.Kubectl(ctx, r.Config, nil, "logs", "--namespace", a.space, "deployment/"+a.Name, "--tail=15")
 	if logErr != nil {
 		said = "(there is none)"
 	}
-	return fmt.Errorf("%w: %w; warnings in %s:\n%s\nthe end of its log:\n%s",
-		err, missing, a.space, r.api.PodTrouble(ctx, a.space), host.LastLines(said, 15))
-}
-
-// rolledOut is nil when the add-on's pod is there, and no older one.
-func (r installation) rolledOut(ctx context.Context, a Addon) error {
-	var d struct {
-		Metadata struct{ Generation int }
-		Status   struct{ ObservedGeneration, Replicas, UpdatedReplicas, AvailableReplicas int }
-	}
-	if err := r.api.Get(ctx, "/apis/apps/v1/namespaces/"+a.space+"/deployments/"+a.Name, &d); err != nil {
-		return err
-	}
-	if s := d.Status; s.ObservedGeneration < d.Metadata.Generation || s.Replicas != 1 || s.UpdatedReplicas != 1 || s.AvailableReplicas != 1 {
-		return errors.New("its pod is not ready")
-	}
-	return nil
+	return fmt.Errorf("%w; warnings in %s:\n%s\nthe end of its log:\n%s", err, a.space, enter.Warnings(ctx, r.Config, a.space), host.LastLines(said, 15))
 }
 
 // metricsUsable is nil when pods and all nodes have been measured.
@@ -294,7 +253,7 @@ func prometheusFiles(ctx context.Context, r installation) (map[string][]byte, er
 // prometheusUsable is nil when both programs answer where users will look.
 func prometheusUsable(ctx context.Context, r installation) error {
 	for _, port := range []string{"9090", "9093"} {
-		if err := enter.Probe(ctx, r.Config, "http://"+config.NodeIP(config.ControlNode)+":"+port+"/-/ready", ""); err != nil {
+		if err := enter.Probe(ctx, r.Config, "http://"+config.NodeIP(config.ControlNode)+":"+port+"/-/ready", "prometheus"); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@
 package cgroup
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +18,16 @@ import (
 // mount is added or changed, because everything else on the machine lives in
 // them too.
 func hierarchies() ([]string, error) {
-	f, err := os.Open("/proc/self/mounts")
+	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return nil, fmt.Errorf("listing cgroup mounts: %w", err)
 	}
-	defer func() { _ = f.Close() }()
 	var roots []string
-	scanner := bufio.NewScanner(f)
-	for scanner.Scan() {
-		fields := strings.Fields(scanner.Text())
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
 		if len(fields) > 2 && (fields[2] == "cgroup" || fields[2] == "cgroup2") {
 			roots = append(roots, fields[1])
 		}
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("listing cgroup mounts: %w", err)
 	}
 	if len(roots) == 0 {
 		return nil, errors.New("no cgroup hierarchy is mounted on this machine")

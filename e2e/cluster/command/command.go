@@ -83,8 +83,8 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		upCommand(), downCommand(), statusCommand(), execCommand(), loadCommand(), addonCommand(),
 		killCommand(), startCommand(),
-		logsCommand(), auditCommand(), assetsCommand(), toolCommand(),
-		nodeInitSubcommand(), serveRegistrySubcommand(), probeSubcommand(),
+		auditCommand(), assetsCommand(), toolCommand(),
+		nodeInitSubcommand(), serveRegistrySubcommand(),
 	)
 	return root
 }

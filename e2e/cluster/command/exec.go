@@ -26,29 +26,22 @@ func execPlain(command []string) error {
 }
 
 func execCommand() *cobra.Command {
-	node := config.NodeName(config.ControlNode)
 	cmd := &cobra.Command{
-		Use:   "exec [--node nodeN] -- COMMAND [ARGUMENT...]",
+		Use:   "exec -- COMMAND [ARGUMENT...]",
 		Short: "Run a command inside the cluster's network",
 		Long: `Run a command inside the cluster's network, with KUBECONFIG set and kubectl
 (and whatever else was built, like helm) in PATH. Everything else is as usual:
 files, working directory, standard streams, signals and the exit status.`,
 		Example: `  cluster exec -- kubectl get pods -A
-  cluster exec -- sh -c 'curl -s http://10.10.10.1:30080/ | head'
-  cluster exec --node node2 -- ip route`,
+  cluster exec -- sh -c 'curl -s http://10.10.10.1:30080/ | head'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: withConfig(func(_ *cobra.Command, c config.Config, args []string) error {
 			if useCurrentCluster(os.Getenv) {
 				return exitStatus{execPlain(args), exitOwn}
 			}
-			n, ok := config.ParseNode(node)
-			if !ok {
-				return exitStatus{fmt.Errorf("--node %q: must be like node1", node), exitOwn}
-			}
-			return exitStatus{enter.Exec(c, n, args), exitOwn}
+			return exitStatus{enter.Exec(c, args), exitOwn}
 		}),
 	}
 	cmd.Flags().SetInterspersed(false)
-	cmd.Flags().StringVar(&node, "node", node, "whose network to enter")
 	return cmd
 }

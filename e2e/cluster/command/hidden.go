@@ -1,15 +1,12 @@
 package command
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
-	"github.com/platform-operator/platform-operator/e2e/cluster/enter"
 	"github.com/platform-operator/platform-operator/e2e/cluster/nodeinit"
-	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
 	"github.com/platform-operator/platform-operator/e2e/cluster/registry"
 )
 
@@ -26,24 +23,6 @@ func nodeInitSubcommand() *cobra.Command {
 			return nodeinit.Run(cmd.Context(), args[0], n)
 		},
 	}
-}
-
-// probeSubcommand is how the machine asks something inside the cluster's
-// network: it is run in there by nsenter.
-func probeSubcommand() *cobra.Command {
-	var host string
-	cmd := &cobra.Command{
-		Use:    enter.ProbeCommand + " URL",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), probe.Timeout)
-			defer cancel()
-			return probe.HTTPHost(args[0], host).Ask(ctx)
-		},
-	}
-	cmd.Flags().StringVar(&host, "host", "", "the name to ask for")
-	return cmd
 }
 
 func serveRegistrySubcommand() *cobra.Command {

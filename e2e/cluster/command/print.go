@@ -10,33 +10,10 @@ import (
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
-	"github.com/platform-operator/platform-operator/e2e/cluster/logs"
 	"github.com/platform-operator/platform-operator/e2e/cluster/progress"
 	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
 	"github.com/platform-operator/platform-operator/e2e/cluster/state"
 )
-
-func logsCommand() *cobra.Command {
-	node, follow := config.NodeName(config.ControlNode), false
-	cmd := &cobra.Command{
-		Use:   "logs COMPONENT",
-		Short: "Print a component's log",
-		Example: `  cluster logs kube-apiserver
-  cluster logs kubelet --node node2 -f
-  cluster logs node-init            the node's own first process`,
-		Args: cobra.ExactArgs(1),
-		RunE: ownClusterOnly(func(cmd *cobra.Command, c config.Config, args []string) error {
-			n, ok := config.ParseNode(node)
-			if !ok {
-				return fmt.Errorf("--node %q: must be like node1", node)
-			}
-			return logs.Print(c, n, args[0], follow, cmd.OutOrStdout())
-		}),
-	}
-	cmd.Flags().StringVar(&node, "node", node, "the node the component runs on")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing")
-	return cmd
-}
 
 func auditCommand() *cobra.Command {
 	return &cobra.Command{
@@ -52,8 +29,8 @@ are leases, events, health checks, and watches by anyone but the operator.`,
 			if err != nil {
 				return err
 			}
-			if !s.Audit {
-				return errors.New("the cluster was started with --audit=false")
+			if s.ControlPlaneOnly {
+				return errors.New("a cluster without pods writes no audit log")
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), c.AuditLog())
 			return err

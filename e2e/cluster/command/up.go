@@ -13,7 +13,7 @@ import (
 
 // sayCurrent is all that up, down and status do with the user's own cluster.
 func sayCurrent(cmd *cobra.Command) error {
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "using the current kubeconfig context %s\n", currentContext(os.Getenv))
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), "CLUSTER=current: using the current context of the kubeconfig")
 	return err
 }
 
@@ -39,7 +39,6 @@ func upCommand() *cobra.Command {
 	f.IntVar(&o.Nodes, "nodes", 1, fmt.Sprintf("how many nodes, up to %d", config.MaxNodes))
 	f.BoolVar(&o.ControlPlaneOnly, "control-plane-only", false, "no kubelet, no pods")
 	f.BoolVar(&o.DNS, "dns", true, "cluster DNS; a running cluster gets it when it is asked for")
-	f.BoolVar(&o.Audit, "audit", true, "write an audit log (see: cluster audit)")
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long starting may take (building has no limit)")
 	return cmd
 }

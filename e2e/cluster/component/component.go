@@ -118,7 +118,7 @@ func apiServerComponent(s state.Spec) Component {
 		"--kubelet-client-key=" + pkiFile(s, "apiserver-kubelet-client.key"),
 
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + pkiFile(s, "service-accounts.pub"),
+		"--service-account-key-file=" + pkiFile(s, "service-accounts.key"),
 		"--service-account-signing-key-file=" + pkiFile(s, "service-accounts.key"),
 
 		// The aggregation layer: extension API servers (metrics-server) learn
@@ -131,7 +131,7 @@ func apiServerComponent(s state.Spec) Component {
 		"--proxy-client-cert-file=" + pkiFile(s, "front-proxy-client.crt"),
 		"--proxy-client-key-file=" + pkiFile(s, "front-proxy-client.key"),
 	}
-	if s.Audit {
+	if !s.ControlPlaneOnly {
 		args = append(args,
 			"--audit-policy-file="+etcFile(s, config.ControlNode, "audit-policy.yaml"),
 			"--audit-log-path="+c.AuditLog(),

@@ -37,10 +37,10 @@ func TestForNode(t *testing.T) {
 		}
 		return false
 	}
-	for _, on := range []bool{true, false} {
-		s := state.Spec{Nodes: 1, Audit: on}
-		if hasFlag(s, apiServerName, "--audit-log-path") != on {
-			t.Errorf("audit %v: wrong flags", on)
+	for _, only := range []bool{true, false} {
+		s := state.Spec{Nodes: 1, ControlPlaneOnly: only}
+		if hasFlag(s, apiServerName, "--audit-log-path") == only {
+			t.Errorf("control plane only %v: wrong flags", only)
 		}
 		if !hasFlag(s, controllerManagerName, "--horizontal-pod-autoscaler-sync-period=5s") {
 			t.Error("autoscalers are slow")

@@ -24,8 +24,6 @@ import (
 // The paths a node serves.
 const (
 	PathStatus    = "/status"
-	PathKill      = "/kill"
-	PathStart     = "/start"
 	PathDNS       = "/dns"
 	PathForget    = "/forget-image"
 	PathAPIServer = "/apiserver" // the rest of the path goes to the API server, as admin
@@ -97,30 +95,15 @@ func (n *Client) Status(ctx context.Context) ([]ProcessState, error) {
 	return states, nil
 }
 
-// Kill ends a component and keeps it down. It returns when the component has
-// ended.
-func (n *Client) Kill(ctx context.Context, component string) error {
-	return n.post(ctx, PathKill, "component", component)
-}
-
-// Start starts a killed component. It returns when the component answers.
-func (n *Client) Start(ctx context.Context, component string) error {
-	return n.post(ctx, PathStart, "component", component)
-}
-
 // ForgetImage makes the node pull an image again for the next pod.
 func (n *Client) ForgetImage(ctx context.Context, image string) error {
-	return n.post(ctx, PathForget, "image", image)
+	form := url.Values{"image": {image}}
+	return n.Do(ctx, http.MethodPost, PathForget, "application/x-www-form-urlencoded", []byte(form.Encode()), nil)
 }
 
 // CheckDNS returns nil if cluster DNS answers on the node.
 func (n *Client) CheckDNS(ctx context.Context) error {
 	return n.Do(ctx, http.MethodGet, PathDNS, "", nil, nil)
-}
-
-func (n *Client) post(ctx context.Context, path, key, value string) error {
-	form := url.Values{key: {value}}
-	return n.Do(ctx, http.MethodPost, path, "application/x-www-form-urlencoded", []byte(form.Encode()), nil)
 }
 
 // ProcessState is the state of a component as a node reports it.
@@ -129,7 +112,6 @@ type ProcessState struct {
 	PID      int // inside the node; 0 when it is not running
 	Since    time.Time
 	Restarts int
-	Wanted   bool
 	Healthy  bool
 	Doing    string
 }

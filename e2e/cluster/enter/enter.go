@@ -3,11 +3,13 @@
 package enter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -16,17 +18,13 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/state"
 )
 
-// Exec replaces this process with a command inside a node's network.
+// Exec replaces this process with a command inside the network of the first node.
 // Only the network is entered: files, user and working directory stay the
 // caller's, and standard streams, signals and the exit status need no help,
 // because there is no process in between.
-func Exec(c config.Config, node int, command []string) error {
-	s, err := state.Read(c)
-	if err != nil {
+func Exec(c config.Config, command []string) error {
+	if _, err := state.Read(c); err != nil {
 		return err
-	}
-	if node > s.Nodes {
-		return fmt.Errorf("there is no %s; the cluster has %d", config.NodeName(node), s.Nodes)
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("cluster exec needs root: it enters the cluster's network namespace")
@@ -37,7 +35,7 @@ func Exec(c config.Config, node int, command []string) error {
 	}
 	// Not `ip netns exec`: it mounts another /sys, in which the cgroups are
 	// not to be found.
-	argv := append([]string{"nsenter", "--net=" + c.NodeNetnsFile(node), "--"}, command...)
+	argv := append([]string{"nsenter", "--net=" + c.NodeNetnsFile(config.ControlNode), "--"}, command...)
 	if err := syscall.Exec(nsenter, argv, Env(c, os.Environ())); err != nil {
 		return fmt.Errorf("running %s: %w", command[0], err)
 	}
@@ -77,16 +75,41 @@ func Env(c config.Config, environ []string) []string {
 	)
 }
 
-// ProbeCommand is the hidden subcommand that Probe runs.
-const ProbeCommand = "probe"
+// Kubectl runs kubectl inside the cluster's network.
+func Kubectl(ctx context.Context, c config.Config, stdin []byte, args ...string) (string, error) {
+	args = append([]string{
+		"--net=" + c.NodeNetnsFile(config.ControlNode), "--", filepath.Join(c.BinDir(), "kubectl"),
+		// By default kubectl remembers what kinds there are in HOME, by address,
+		// and the address is the same in all our clusters.
+		"--cache-dir=" + filepath.Join(c.StateDir, "kubectl"),
+	}, args...)
+	return host.Run(ctx, host.Options{Env: Env(c, os.Environ()), Stdin: bytes.NewReader(stdin)}, "nsenter", args...)
+}
+
+// Warnings returns why pods of a namespace do not run, for error messages.
+func Warnings(ctx context.Context, c config.Config, namespace string) string {
+	said, err := Kubectl(ctx, c, nil, "get", "events", "--namespace", namespace, "--field-selector=type=Warning")
+	if err != nil {
+		said = "(cannot read events: " + err.Error() + ")"
+	}
+	return host.LastLines(said, 10)
+}
+
+// RolledOut waits until the pods of a Deployment are ready, and there are no older ones.
+func RolledOut(ctx context.Context, c config.Config, namespace, name string) error {
+	_, err := Kubectl(ctx, c, nil, "rollout", "status", "--namespace", namespace, "deployment/"+name)
+	return err
+}
+
+// Apply creates or updates objects of any kind, and returns their names.
+func Apply(ctx context.Context, c config.Config, manifest []byte) (string, error) {
+	return Kubectl(ctx, c, manifest, "apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "-o", "name", "-f", "-")
+}
 
 // Probe returns nil if a URL answers inside the cluster's network, when
 // asked under a host name.
 func Probe(ctx context.Context, c config.Config, url, hostName string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
-	}
-	_, err = host.Run(ctx, host.Options{}, "nsenter", "--net="+c.NodeNetnsFile(config.ControlNode), "--", self, ProbeCommand, url, "--host", hostName)
+	_, err := host.Run(ctx, host.Options{}, "nsenter", "--net="+c.NodeNetnsFile(config.ControlNode), "--",
+		"curl", "--fail", "--silent", "--show-error", "--max-time", "1", "--noproxy", "*", "--header", "Host: "+hostName, url)
 	return err
 }

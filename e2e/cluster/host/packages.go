@@ -30,6 +30,7 @@ func NetworkRequirements() []Requirement {
 	return []Requirement{
 		program("ip", "iproute2"),
 		program("nsenter", "util-linux"),
+		program("curl", "curl"), // asks add-ons whether they answer
 	}
 }
 

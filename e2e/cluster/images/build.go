@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"debug/elf"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -43,7 +42,6 @@ func key() string {
 		fmt.Fprintf(h, "%s %d\n%s", name, len(content), content)
 		return err
 	})
-	h.Write(pauseSource)
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
@@ -64,9 +62,6 @@ func Ensure(ctx context.Context, cacheDir string) (detail string, err error) {
 		return "", fmt.Errorf("creating a build folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := buildPause(ctx, cacheDir, tmp); err != nil {
-		return "", err
-	}
 	packages := source{folder: filepath.Join(cacheDir, "packages")}
 	roots := filepath.Join(tmp, "roots")
 	for _, r := range rootfses() {
@@ -83,7 +78,7 @@ func Ensure(ctx context.Context, cacheDir string) (detail string, err error) {
 	layers := map[string]v1.Layer{}
 	for _, im := range catalog() {
 		for _, tag := range im.tags {
-			built, err := im.build(tag, tmp, roots, layers)
+			built, err := im.build(tag, roots, layers)
 			if err != nil {
 				return "", fmt.Errorf("building %s:%s: %w", im.repository, tag, err)
 			}
@@ -163,7 +158,7 @@ func (r rootfs) build(ctx context.Context, packages source, roots string) error 
 			return err
 		}
 	}
-	return checkLibraries(filepath.Join(dir, r.program), dir, filepath.Join(roots, baseLayer))
+	return nil
 }
 
 // source is a folder of packages, and the configuration of apt-get that fills it, if
@@ -208,35 +203,8 @@ func linkBusybox(ctx context.Context, dir string) error {
 	return nil
 }
 
-// checkLibraries finds out now, and not in a crashing container, that a
-// package was forgotten.
-func checkLibraries(program string, roots ...string) error {
-	f, err := elf.Open(program)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", program, err)
-	}
-	defer func() { _ = f.Close() }()
-	libraries, err := f.ImportedLibraries()
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", program, err)
-	}
-	for _, library := range libraries {
-		found := false
-		for _, root := range roots {
-			for _, pattern := range []string{"lib/*", "usr/lib/*", "lib*", "usr/lib"} {
-				matches, _ := filepath.Glob(filepath.Join(root, pattern, library))
-				found = found || len(matches) > 0
-			}
-		}
-		if !found {
-			return fmt.Errorf("%s needs %s, which no package brought", filepath.Base(program), library)
-		}
-	}
-	return nil
-}
-
 // build assembles an image. Layers that tags share are built once.
-func (im image) build(tag, programs, roots string, layers map[string]v1.Layer) (v1.Image, error) {
+func (im image) build(tag, roots string, layers map[string]v1.Layer) (v1.Image, error) {
 	var all []v1.Layer
 	for _, l := range im.layers {
 		if layers[l] == nil {
@@ -249,13 +217,6 @@ func (im image) build(tag, programs, roots string, layers map[string]v1.Layer) (
 		all = append(all, layers[l])
 	}
 	var files []layerFile
-	for _, p := range im.programs {
-		content, err := os.ReadFile(filepath.Join(programs, p))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, layerFile{path: p, mode: 0o755, content: content})
-	}
 	for _, target := range slices.Sorted(maps.Keys(im.tagFiles)) {
 		t, err := template.ParseFS(imageRecipe, im.tagFiles[target])
 		if err != nil {

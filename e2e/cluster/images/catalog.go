@@ -16,7 +16,6 @@ type rootfs struct {
 	dirs     []string
 	files    map[string]string // target path to file in the recipe
 	links    map[string]string
-	program  string // whose libraries must be found in this layer or the base
 }
 
 const baseLayer = "base"
@@ -32,7 +31,6 @@ func rootfses() []rootfs {
 			dirs:     []string{"tmp", "root", "proc", "sys", "dev", "run", "var/log"},
 			links:    map[string]string{"var/run": "/run"},
 			files:    map[string]string{"etc/passwd": "passwd", "etc/group": "group"},
-			program:  "bin/busybox",
 		},
 		{
 			name:     "nginx",
@@ -51,7 +49,6 @@ func rootfses() []rootfs {
 				"etc/nginx/conf.d/default.conf": "default.conf",
 				"usr/share/nginx/html/50x.html": "50x.html",
 			},
-			program: "usr/sbin/nginx",
 		},
 		{
 			name: "memcached",
@@ -59,15 +56,13 @@ func rootfses() []rootfs {
 				"memcached", "libevent-2.1-7|libevent-2.1-7t64", "libsasl2-2", "libsasl2-modules-db", "libdb5.3|libdb5.3t64",
 				"liblua5.4-0", // since 1.6.45
 			},
-			remove:  append([]string{"usr/share", "etc", "lib/systemd", "usr/lib/systemd"}, docs...),
-			program: "usr/bin/memcached",
+			remove: append([]string{"usr/share", "etc", "lib/systemd", "usr/lib/systemd"}, docs...),
 		},
 		{
 			name:     "nginx-exporter",
 			packages: []string{"prometheus-nginx-exporter"},
 			remove:   append([]string{"etc", "lib/systemd", "usr/lib/systemd"}, docs...),
 			links:    map[string]string{"usr/bin/nginx-prometheus-exporter": "prometheus-nginx-exporter"},
-			program:  "usr/bin/prometheus-nginx-exporter",
 		},
 	}
 }
@@ -78,7 +73,6 @@ type image struct {
 	tags       []string
 	layers     []string          // of rootfses
 	tagFiles   map[string]string // a further layer of templates that know the tag
-	programs   []string          // or: programs of the build folder, as the only layer
 	config     v1.Config
 }
 
@@ -96,8 +90,9 @@ func catalog() []image {
 	}
 	return []image{
 		{
-			repository: "pause", tags: []string{build.PauseVersion}, programs: []string{"pause"},
-			config: v1.Config{Env: path, Entrypoint: []string{"/pause"}, User: "65535:65535"},
+			// It holds the namespaces of a pod, until containerd kills it.
+			repository: "pause", tags: []string{build.PauseVersion}, layers: []string{baseLayer},
+			config: v1.Config{Env: path, Entrypoint: []string{"tail", "-f", "/dev/null"}, User: "65535:65535"},
 		},
 		{
 			repository: "library/nginx", tags: []string{"1.23.0", "1.23.1", "1.27.3", "1.27.4", "latest"},

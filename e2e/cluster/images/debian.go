@@ -20,11 +20,10 @@ import (
 //go:embed discovery/main.go
 var Discovery string
 
-// Packages are Debian packages, whose programs an image contains.
+// Packages are Debian packages that an image contains.
 type Packages struct {
-	Names    []string
-	Programs []string // whose libraries must be found
-	Remove   []string // globs of files that no container needs
+	Names  []string
+	Remove []string // globs of files that no container needs
 	// Sources are Go programs of one file, by name. They are added to /usr/bin.
 	Sources map[string]string
 }
@@ -34,7 +33,7 @@ type Packages struct {
 func FromPackages(ctx context.Context, downloads, work string, p Packages) (v1.Image, error) {
 	i := slices.IndexFunc(rootfses(), func(r rootfs) bool { return r.name == baseLayer })
 	var layers []v1.Layer
-	for _, r := range []rootfs{rootfses()[i], {name: "packages", packages: p.Names, remove: p.Remove, program: p.Programs[0]}} {
+	for _, r := range []rootfs{rootfses()[i], {name: "packages", packages: p.Names, remove: p.Remove}} {
 		if err := r.build(ctx, source{folder: downloads}, work); err != nil {
 			return nil, fmt.Errorf("assembling the files of %s: %w", r.name, err)
 		}
@@ -51,12 +50,6 @@ func FromPackages(ctx context.Context, downloads, work string, p Packages) (v1.I
 			return nil, err
 		}
 		layers = append(layers, layer)
-	}
-	root := filepath.Join(work, "packages")
-	for _, program := range p.Programs[1:] {
-		if err := checkLibraries(filepath.Join(root, program), root, filepath.Join(work, baseLayer)); err != nil {
-			return nil, err
-		}
 	}
 	return assemble(v1.Config{
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
@@ -88,7 +81,7 @@ func FromSuite(ctx context.Context, suite, repository, tag, folder string) (v1.I
 			}
 		}
 	}
-	return im.build(tag, "", work, map[string]v1.Layer{})
+	return im.build(tag, work, map[string]v1.Layer{})
 }
 
 // configureApt writes a configuration of apt-get with lists of its own, from the mirror

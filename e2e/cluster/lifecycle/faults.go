@@ -42,7 +42,7 @@ func Start(ctx context.Context, c config.Config, node string, out io.Writer) err
 		}
 		err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
 			states, err := client.Status(ctx)
-			return err == nil && !slices.ContainsFunc(states, func(st control.ProcessState) bool { return st.Wanted && !st.Healthy })
+			return err == nil && !slices.ContainsFunc(states, func(st control.ProcessState) bool { return !st.Healthy })
 		})
 		if err != nil {
 			return "", fmt.Errorf("waiting for the components of %s to answer (see: cluster status): %w", node, err)

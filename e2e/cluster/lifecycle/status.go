@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
-	"github.com/platform-operator/platform-operator/e2e/cluster/power"
 	"github.com/platform-operator/platform-operator/e2e/cluster/state"
 )
 
@@ -25,30 +23,22 @@ func Status(ctx context.Context, c config.Config, out io.Writer) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tCOMPONENT\tPID\tSTATE\tSINCE\tRESTARTS\tNOTE")
+	fmt.Fprintln(w, "NODE\tCOMPONENT\tSTATE\tSINCE\tRESTARTS\tNOTE")
 	good := true
 	for n := 1; n <= s.Nodes; n++ {
 		states, err := control.NewClient(c, n).Status(ctx)
 		if err != nil {
 			good = false
-			fmt.Fprintf(w, "%s\t-\t-\tdown\t-\t-\tpower is off\n", config.NodeName(n))
+			fmt.Fprintf(w, "%s\t-\tdown\t-\t-\tpower is off\n", config.NodeName(n))
 			continue
 		}
-		pids, err := power.MachinePIDs(c, n)
-		if err != nil {
-			return err
-		}
 		for _, st := range states {
-			pid := "-"
-			if st.PID != 0 {
-				pid = strconv.Itoa(pids[st.PID])
-			}
 			age := "-"
 			if !st.Since.IsZero() {
 				age = time.Since(st.Since).Round(time.Second).String()
 			}
 			good = good && st.Healthy
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", config.NodeName(n), st.Name, pid, stateWord(st), age, st.Restarts, st.Doing)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", config.NodeName(n), st.Name, stateWord(st), age, st.Restarts, st.Doing)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -67,8 +57,6 @@ func stateWord(st control.ProcessState) string {
 		return "up"
 	case st.PID != 0:
 		return "unhealthy"
-	case !st.Wanted:
-		return "killed"
 	default:
 		return "down"
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/images"
 	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
 	"github.com/platform-operator/platform-operator/e2e/cluster/network"
-	"github.com/platform-operator/platform-operator/e2e/cluster/nodeconfig"
 	"github.com/platform-operator/platform-operator/e2e/cluster/pki"
 	"github.com/platform-operator/platform-operator/e2e/cluster/power"
 	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
@@ -35,7 +34,6 @@ type UpOptions struct {
 	Nodes            int
 	NodesGiven       bool // on the command line: without, a running cluster is left as it is
 	ControlPlaneOnly bool
-	Audit            bool
 	DNS              bool
 	Timeout          time.Duration
 }
@@ -65,25 +63,19 @@ func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error 
 		return err
 	}
 	wanted := state.Spec{
-		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, Audit: o.Audit, DNS: o.DNS && !o.ControlPlaneOnly,
+		Nodes: o.Nodes, ControlPlaneOnly: o.ControlPlaneOnly, DNS: o.DNS && !o.ControlPlaneOnly,
 		Prefix: c.Prefix, StateDir: c.StateDir, CacheDir: c.CacheDir,
 	}
 	if running {
 		if wanted, err = grow(current, wanted, o.NodesGiven); err != nil {
 			return err
 		}
-		if wanted == current && allUp(ctx, c, current) {
-			fmt.Fprintf(out, "already up: %s, for %s\n", describe(current), since(c))
-			return nil
-		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	u := &upRun{Config: c, spec: wanted, options: o, api: kube.NewClient(c)}
-	if running {
-		u.before = current
+	u := &upRun{Config: c, spec: wanted, running: running, options: o, api: kube.NewClient(c), progress: &progress.Reporter{Out: out}}
+	if wanted == current && u.allHealthy(ctx, component.Names()) {
+		fmt.Fprintf(out, "already up: %s\n", describe(current))
+		return nil
 	}
-	u.progress = &progress.Reporter{Out: out}
 	if err := u.build(ctx); err != nil {
 		return err
 	}
@@ -128,36 +120,11 @@ func describe(s state.Spec) string {
 	return "Kubernetes " + build.Kubernetes() + ", " + nodes
 }
 
-// since returns how long ago the cluster was created.
-func since(c config.Config) string {
-	info, err := os.Stat(filepath.Join(c.PKIDir(), "ca.crt"))
-	if err != nil {
-		return "?"
-	}
-	return time.Since(info.ModTime()).Round(time.Second).String()
-}
-
-// allUp reports whether every component of every node answers.
-func allUp(ctx context.Context, c config.Config, s state.Spec) bool {
-	for n := 1; n <= s.Nodes; n++ {
-		states, err := control.NewClient(c, n).Status(ctx)
-		if err != nil {
-			return false
-		}
-		for _, st := range states {
-			if !st.Healthy {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // upRun is one run of `up`.
 type upRun struct {
 	config.Config
 	spec     state.Spec
-	before   state.Spec // zero when there was no cluster
+	running  bool // before
 	options  UpOptions
 	progress *progress.Reporter
 	api      kube.Client
@@ -236,7 +203,7 @@ func (u *upRun) start(ctx context.Context) error {
 // prepare creates what exists before any process: the state folder, keys,
 // network.
 func (u *upRun) prepare(ctx context.Context) error {
-	if u.before == (state.Spec{}) {
+	if !u.running {
 		// What an earlier cluster left is of no use to this one.
 		if err := state.Remove(u.Config, false); err != nil {
 			return err
@@ -258,7 +225,7 @@ func (u *upRun) prepare(ctx context.Context) error {
 	if err := safefile.Write(u.Kubeconfig(), admin, 0o600); err != nil {
 		return err
 	}
-	if u.before == (state.Spec{}) {
+	if !u.running {
 		self, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("finding this program: %w", err)
@@ -275,22 +242,13 @@ func (u *upRun) prepare(ctx context.Context) error {
 	return network.Ensure(ctx, u.Config, u.spec.Nodes)
 }
 
-// startNodes switches on the nodes that are off and starts components that
-// were killed.
+// startNodes switches on the nodes that are off.
 func (u *upRun) startNodes(ctx context.Context) error {
 	for n := 1; n <= u.spec.Nodes; n++ {
-		states, err := control.NewClient(u.Config, n).Status(ctx)
-		if err != nil {
+		if _, err := control.NewClient(u.Config, n).Status(ctx); err != nil {
 			if err := power.On(ctx, u.spec, n); err != nil {
 				return err
 			}
-			continue
-		}
-		if err := network.SetLink(ctx, u.Config, n, true); err != nil {
-			return err
-		}
-		if err := u.refresh(ctx, n, states); err != nil {
-			return err
 		}
 	}
 	err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
@@ -300,41 +258,6 @@ func (u *upRun) startNodes(ctx context.Context) error {
 	})
 	if err != nil {
 		return u.explain(err)
-	}
-	return nil
-}
-
-// refresh brings a running node in line: killed components come back, and when
-// the number of nodes changed, kubelet learns its new share of the machine.
-func (u *upRun) refresh(ctx context.Context, node int, states []control.ProcessState) error {
-	client := control.NewClient(u.Config, node)
-	resized := u.before.Nodes != u.spec.Nodes
-	if resized {
-		m, err := host.ReadCapacity()
-		if err != nil {
-			return err
-		}
-		if err := nodeconfig.Write(u.spec, node, m); err != nil {
-			return err
-		}
-	}
-	for _, name := range component.Names() {
-		for _, st := range states {
-			if st.Name != name {
-				continue
-			}
-			if resized && name == component.Kubelet {
-				if err := client.Kill(ctx, name); err != nil {
-					return err
-				}
-				st.Wanted = false
-			}
-			if !st.Wanted {
-				if err := client.Start(ctx, name); err != nil {
-					return err
-				}
-			}
-		}
 	}
 	return nil
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/component"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
+	"github.com/platform-operator/platform-operator/e2e/cluster/enter"
 	"github.com/platform-operator/platform-operator/e2e/cluster/images"
 	"github.com/platform-operator/platform-operator/e2e/cluster/load"
 	"github.com/platform-operator/platform-operator/e2e/cluster/logs"
 	"github.com/platform-operator/platform-operator/e2e/cluster/nodeinit"
 	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
+	"github.com/platform-operator/platform-operator/e2e/cluster/templates"
 )
 
 func (u *upRun) waitNodes(ctx context.Context) error {
@@ -42,11 +44,15 @@ func (u *upRun) startDNS(ctx context.Context) error {
 	if err := load.Push(ctx, u.Config, "coredns/coredns:"+strings.TrimPrefix(build.CoreDNSVersion, "v"), image); err != nil {
 		return fmt.Errorf("uploading the image of CoreDNS: %w", err)
 	}
-	if err := u.api.ApplyCoreDNS(ctx); err != nil {
+	manifest, err := templates.Render("coredns.yaml", struct{ DNS, CoreDNSVersion string }{config.DNSServiceIP, strings.TrimPrefix(build.CoreDNSVersion, "v")})
+	if err != nil {
 		return err
 	}
-	if err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool { return u.api.CoreDNSAvailable(ctx) }); err != nil {
-		return fmt.Errorf("%w; warnings in kube-system:\n%s", u.explain(err), u.api.PodTrouble(context.WithoutCancel(ctx), "kube-system"))
+	if _, err := enter.Apply(ctx, u.Config, manifest); err != nil {
+		return fmt.Errorf("installing cluster DNS: %w", err)
+	}
+	if err := enter.RolledOut(ctx, u.Config, "kube-system", "coredns"); err != nil {
+		return fmt.Errorf("%w; warnings in kube-system:\n%s", u.explain(err), enter.Warnings(context.WithoutCancel(ctx), u.Config, "kube-system"))
 	}
 	for n := 1; n <= u.spec.Nodes; n++ {
 		client := control.NewClient(u.Config, n)

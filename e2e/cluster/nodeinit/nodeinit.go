@@ -90,15 +90,6 @@ type supervisedNode struct {
 	processes []*supervisor.Process
 }
 
-func (n *supervisedNode) find(name string) (*supervisor.Process, error) {
-	for _, p := range n.processes {
-		if p.Name == name {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("%s does not run %q", config.NodeName(n.node), name)
-}
-
 // states asks all components at once how they are.
 func (n *supervisedNode) states(ctx context.Context) []control.ProcessState {
 	states := make([]control.ProcessState, len(n.processes))

@@ -16,7 +16,6 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
 	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
-	"github.com/platform-operator/platform-operator/e2e/cluster/supervisor"
 )
 
 func (n *supervisedNode) handler() (http.Handler, error) {
@@ -25,17 +24,6 @@ func (n *supervisedNode) handler() (http.Handler, error) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(n.states(r.Context()))
 	})
-	onComponent := func(do func(*supervisor.Process, context.Context) error) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			p, err := n.find(r.FormValue("component"))
-			if err == nil {
-				err = do(p, r.Context())
-			}
-			respond(w, err)
-		}
-	}
-	mux.HandleFunc("POST "+control.PathKill, onComponent((*supervisor.Process).Kill))
-	mux.HandleFunc("POST "+control.PathStart, onComponent((*supervisor.Process).Start))
 	mux.HandleFunc("GET "+control.PathDNS, func(w http.ResponseWriter, r *http.Request) {
 		respond(w, probe.DNS().Ask(r.Context()))
 	})

@@ -57,7 +57,8 @@ func Ensure(dir string, nodes int) error {
 	if err != nil {
 		return err
 	}
-	if err := ensureServiceAccountKey(dir); err != nil {
+	// Its key signs the tokens of service accounts.
+	if _, err := ensureAuthority(dir, "service-accounts", "cluster-service-accounts"); err != nil {
 		return err
 	}
 
@@ -191,30 +192,6 @@ func certificateTemplate(commonName string) (*x509.Certificate, error) {
 		NotBefore:    now.Add(-48 * time.Hour), // clocks differ, by a day in make campaign-operations
 		NotAfter:     now.Add(certificateLifetime),
 	}, nil
-}
-
-// ensureServiceAccountKey creates the pair that signs and checks the tokens of
-// service accounts.
-func ensureServiceAccountKey(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "service-accounts.pub")); err == nil {
-		return nil
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("generating the service account key: %w", err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encoding the service account key: %w", err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		return fmt.Errorf("encoding the service account key: %w", err)
-	}
-	if err := writePEM(filepath.Join(dir, "service-accounts.key"), "EC PRIVATE KEY", private); err != nil {
-		return err
-	}
-	return writePEM(filepath.Join(dir, "service-accounts.pub"), "PUBLIC KEY", public)
 }
 
 // writeKeyPair writes the certificate last: its presence means both are there.

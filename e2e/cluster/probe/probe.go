@@ -32,10 +32,7 @@ func (p Probe) OK(ctx context.Context) bool {
 
 // HTTP is satisfied by a 200. It does not check certificates: it is a
 // question about life on an address inside the cluster, and carries nothing.
-func HTTP(url string) Probe { return HTTPHost(url, "") }
-
-// HTTPHost asks for another host than the one it connects to.
-func HTTPHost(url, host string) Probe {
+func HTTP(url string) Probe {
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 		DisableKeepAlives: true,
@@ -46,7 +43,6 @@ func HTTPHost(url, host string) Probe {
 		if err != nil {
 			return err
 		}
-		req.Host = host
 		resp, err := client.Do(req)
 		if err != nil {
 			return err

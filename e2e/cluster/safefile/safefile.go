@@ -4,7 +4,6 @@ package safefile
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 )
@@ -26,30 +25,11 @@ func MakeDirs(dirs ...string) error {
 
 // Copy copies content, appearing at the target only when complete.
 func Copy(from, to string, mode os.FileMode) error {
-	in, err := os.Open(from)
+	content, err := os.ReadFile(from)
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	defer func() { _ = in.Close() }()
-	out, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*")
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
-	}
-	defer func() { _ = os.Remove(out.Name()) }()
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Chmod(mode)
-	}
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(out.Name(), to)
-	}
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", from, err)
-	}
-	return nil
+	return Write(to, content, mode)
 }
 
 // Write replaces a file in one step: readers see the old or the new

@@ -20,7 +20,6 @@ import (
 type Spec struct {
 	Nodes            int
 	ControlPlaneOnly bool
-	Audit            bool
 	DNS              bool
 	Prefix           string
 	StateDir         string

@@ -4,7 +4,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -16,58 +15,43 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/probe"
 )
 
-// Process keeps one component running for as long as it is wanted.
+// Process keeps one component running.
 type Process struct {
 	component.Component
 	logFile string
 
 	mu       sync.Mutex
-	wanted   bool
 	pid      int
 	started  time.Time
 	restarts int
 	doing    string // what it is waiting for, or how it ended
-	wake     chan struct{}
 }
 
-// NewProcess returns a component that is wanted and not started yet.
+// NewProcess returns a component that is not started yet.
 func NewProcess(c component.Component, logFile string) *Process {
-	return &Process{Component: c, logFile: logFile, wanted: true, wake: make(chan struct{}, 1)}
+	return &Process{Component: c, logFile: logFile}
 }
 
-// KeepRunning starts the component and starts it again when it ends on its
-// own, like a service manager would. After a kill that was asked for, it waits
-// until it is wanted again.
+// KeepRunning starts the component and starts it again when it ends, like a service
+// manager would.
 func (p *Process) KeepRunning(ctx context.Context, r *Reaper) {
 	for ctx.Err() == nil {
-		if !p.isWanted() {
-			select {
-			case <-ctx.Done():
-			case <-p.wake:
-			}
-			continue
-		}
-		if !p.prepare(ctx) {
-			continue
-		}
+		p.prepare(ctx)
 		exited, err := p.launch(r)
 		if err != nil {
 			p.note(err.Error())
 		} else {
 			p.ended(<-exited)
 		}
-		if p.isWanted() {
-			p.mu.Lock()
-			p.restarts++
-			p.mu.Unlock()
-			sleep(ctx, time.Second)
-		}
+		p.mu.Lock()
+		p.restarts++
+		p.mu.Unlock()
+		sleep(ctx, time.Second)
 	}
 }
 
-// prepare waits for what the component needs. It returns false when the
-// component is no longer wanted.
-func (p *Process) prepare(ctx context.Context) bool {
+// prepare waits for what the component needs.
+func (p *Process) prepare(ctx context.Context) {
 	free := probe.Probe{What: "its port", Ask: func(context.Context) error {
 		for _, address := range p.Ports {
 			if !probe.PortFree(address) {
@@ -77,17 +61,13 @@ func (p *Process) prepare(ctx context.Context) bool {
 		return nil
 	}}
 	for _, need := range append([]probe.Probe{free}, p.Needs...) {
-		for first := true; !need.OK(ctx); first = false {
-			if ctx.Err() != nil || !p.isWanted() {
-				return false
-			}
+		for first := true; !need.OK(ctx) && ctx.Err() == nil; first = false {
 			if first {
 				p.note("waiting for " + need.What)
 			}
 			sleep(ctx, 50*time.Millisecond)
 		}
 	}
-	return p.isWanted()
 }
 
 func (p *Process) launch(r *Reaper) (<-chan syscall.WaitStatus, error) {
@@ -121,62 +101,12 @@ func (p *Process) note(doing string) {
 	p.mu.Unlock()
 }
 
-func (p *Process) isWanted() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.wanted
-}
-
-// Kill ends the component with SIGKILL and keeps it down. It returns when the
-// process has ended.
-func (p *Process) Kill(ctx context.Context) error {
-	p.mu.Lock()
-	p.wanted = false
-	pid := p.pid
-	p.mu.Unlock()
-	if pid != 0 {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("killing %s: %w", p.Name, err)
-		}
-	}
-	err := probe.WaitFor(ctx, 10*time.Millisecond, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.pid == 0
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for %s to end: %w", p.Name, err)
-	}
-	return nil
-}
-
-// Start wants the component again. It returns when the component answers.
-func (p *Process) Start(ctx context.Context) error {
-	p.mu.Lock()
-	p.wanted = true
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-	err := probe.WaitFor(ctx, 50*time.Millisecond, func() bool {
-		p.mu.Lock()
-		running := p.pid != 0
-		p.mu.Unlock()
-		return running && p.Healthy.OK(ctx)
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for %s to answer: %w", p.Name, err)
-	}
-	return nil
-}
-
 // State returns the state of the component, except for its health.
 func (p *Process) State() control.ProcessState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return control.ProcessState{
-		Name: p.Name, PID: p.pid, Since: p.started, Restarts: p.restarts, Wanted: p.wanted, Doing: p.doing,
+		Name: p.Name, PID: p.pid, Since: p.started, Restarts: p.restarts, Doing: p.doing,
 	}
 }
 

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,14 +9,6 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/host"
 )
-
-//go:embed pause/main.go
-var pauseSource []byte
-
-// buildPause compiles the pause program into a folder.
-func buildPause(ctx context.Context, cacheDir, into string) error {
-	return compile(ctx, cacheDir, into, "pause", pauseSource)
-}
 
 // compile compiles a program of one file into a folder.
 func compile(ctx context.Context, work, into, program string, source []byte) error {
