@@ -20,7 +20,6 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/images"
-	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
 	"github.com/platform-operator/platform-operator/e2e/cluster/progress"
 	"github.com/platform-operator/platform-operator/e2e/cluster/safefile"
 	"github.com/platform-operator/platform-operator/e2e/cluster/state"
@@ -191,6 +190,7 @@ func Add(ctx context.Context, c config.Config, names []string, o Options, out io
 		return err
 	}
 	p := &progress.Reporter{Out: out, Total: len(list)}
+	nodes := 0
 	if !o.BuildOnly {
 		if os.Geteuid() != 0 {
 			return errors.New("cluster addon needs root: it enters the cluster's network namespace")
@@ -202,7 +202,7 @@ func Add(ctx context.Context, c config.Config, names []string, o Options, out io
 		if i := slices.IndexFunc(list, Addon.runs); i >= 0 && s.ControlPlaneOnly {
 			return fmt.Errorf("this cluster runs no pods (--control-plane-only), and %s is one", list[i].Name)
 		}
-		c = s.Config()
+		c, nodes = s.Config(), s.Nodes
 		for _, a := range list {
 			p.Total++
 			if a.runs() {
@@ -222,7 +222,7 @@ func Add(ctx context.Context, c config.Config, names []string, o Options, out io
 	}
 	defer unlock()
 	// All are started before any is waited for.
-	r := installation{Config: c, api: kube.NewClient(c), timeout: o.Timeout}
+	r := installation{Config: c, nodes: nodes, timeout: o.Timeout}
 	for _, a := range list {
 		if err := p.Run(a.Name+" installed", "", func() (string, error) { return "", r.install(ctx, a) }); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ const logTimeout = 10 * time.Second
 // installation is one run of `addon`.
 type installation struct {
 	config.Config // of the running cluster
-	api           kube.Client
+	nodes         int
 	timeout       time.Duration
 }
 
@@ -71,7 +70,7 @@ func (r installation) install(ctx context.Context, a Addon) error {
 	if err != nil {
 		return err
 	}
-	_, err = enter.Apply(ctx, r.Config, manifest)
+	_, err = kube.Apply(ctx, r.Config, manifest)
 	return err
 }
 
@@ -89,7 +88,7 @@ func (r installation) define(ctx context.Context, a Addon) error {
 		}
 		all = append(all, content)
 	}
-	applied, err := enter.Apply(ctx, r.Config, bytes.Join(all, []byte("\n---\n")))
+	applied, err := kube.Apply(ctx, r.Config, bytes.Join(all, []byte("\n---\n")))
 	if err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func (r installation) define(ctx context.Context, a Addon) error {
 			wait = append(wait, object)
 		}
 	}
-	_, err = enter.Kubectl(ctx, r.Config, nil, wait...)
+	_, err = kube.Kubectl(ctx, r.Config, nil, wait...)
 	return err
 }
 
@@ -154,7 +153,7 @@ func (r installation) push(ctx context.Context, a Addon) (string, error) {
 func (r installation) wait(ctx context.Context, a Addon) error {
 	waiting, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	err := enter.RolledOut(waiting, r.Config, a.space, a.Name)
+	err := kube.RolledOut(waiting, r.Config, a.space, a.Name)
 	if err == nil && a.usable != nil {
 		var missing error
 		late := probe.WaitFor(waiting, 200*time.Millisecond, func() bool {
@@ -173,22 +172,18 @@ func (r installation) wait(ctx context.Context, a Addon) error {
 	}
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	said, logErr := enter.Kubectl(ctx, r.Config, nil, "logs", "--namespace", a.space, "deployment/"+a.Name, "--tail=15")
+	said, logErr := kube.Kubectl(ctx, r.Config, nil, "logs", "--namespace", a.space, "deployment/"+a.Name, "--tail=15")
 	if logErr != nil {
 		said = "(there is none)"
 	}
-	return fmt.Errorf("%w; warnings in %s:\n%s\nthe end of its log:\n%s", err, a.space, enter.Warnings(ctx, r.Config, a.space), host.LastLines(said, 15))
+	return fmt.Errorf("%w; warnings in %s:\n%s\nthe end of its log:\n%s", err, a.space, kube.Warnings(ctx, r.Config, a.space), host.LastLines(said, 15))
 }
 
 // metricsUsable is nil when pods and all nodes have been measured.
 func metricsUsable(ctx context.Context, r installation) error {
-	nodes, err := r.api.NodesReady(ctx)
-	if err != nil {
-		return err
-	}
-	for resource, want := range map[string]int{"nodes": nodes, "pods": 1} {
+	for resource, want := range map[string]int{"nodes": r.nodes, "pods": 1} {
 		var list struct{ Items []json.RawMessage }
-		if err := r.api.Get(ctx, "/apis/metrics.k8s.io/v1beta1/"+resource, &list); err != nil {
+		if err := kube.Get(ctx, r.Config, "/apis/metrics.k8s.io/v1beta1/"+resource, &list); err != nil {
 			return err
 		}
 		if len(list.Items) < want {
@@ -204,20 +199,8 @@ const traefikHost = "ping.traefik.internal"
 // traefikUsable is nil when Traefik has taken the GatewayClass, and an Ingress
 // answers where users will look.
 func traefikUsable(ctx context.Context, r installation) error {
-	var class struct {
-		Status struct {
-			Conditions []struct{ Type, Status string }
-		}
-	}
-	if err := r.api.Get(ctx, "/apis/gateway.networking.k8s.io/v1/gatewayclasses/traefik", &class); err != nil {
+	if _, err := kube.Kubectl(ctx, r.Config, nil, "wait", "--for=condition=Accepted", "gatewayclass/traefik", "--timeout=1s"); err != nil {
 		return err
-	}
-	accepted := false
-	for _, c := range class.Status.Conditions {
-		accepted = accepted || c.Type == "Accepted" && c.Status == "True"
-	}
-	if !accepted {
-		return errors.New("GatewayClass traefik is not accepted")
 	}
 	return enter.Probe(ctx, r.Config, "http://"+config.NodeIP(config.ControlNode)+"/ping", traefikHost)
 }
@@ -226,7 +209,7 @@ func traefikUsable(ctx context.Context, r installation) error {
 func prometheusFiles(ctx context.Context, r installation) (map[string][]byte, error) {
 	list := func(resource string) ([]monitoring.Object, error) {
 		var l struct{ Items []monitoring.Object }
-		err := r.api.Get(ctx, "/apis/monitoring.coreos.com/v1/"+resource, &l)
+		err := kube.Get(ctx, r.Config, "/apis/monitoring.coreos.com/v1/"+resource, &l)
 		return l.Items, err
 	}
 	monitors, err := list("servicemonitors")
@@ -239,7 +222,7 @@ func prometheusFiles(ctx context.Context, r installation) (map[string][]byte, er
 	}
 	return monitoring.Files(monitors, rules, func(namespace, name, key string) ([]byte, error) {
 		var secret struct{ Data map[string][]byte }
-		if err := r.api.Get(ctx, "/api/v1/namespaces/"+namespace+"/secrets/"+name, &secret); err != nil {
+		if err := kube.Get(ctx, r.Config, "/api/v1/namespaces/"+namespace+"/secrets/"+name, &secret); err != nil {
 			return nil, err
 		}
 		value, ok := secret.Data[key]

@@ -1,8 +1,5 @@
 // Package control is the protocol between the commands and the first process
 // of a node (package nodeinit): HTTP on a unix socket in the node's folder.
-//
-// The socket is also the way from the machine to what listens inside the
-// cluster's network, which has no other entrance.
 package control
 
 import (
@@ -23,10 +20,9 @@ import (
 
 // The paths a node serves.
 const (
-	PathStatus    = "/status"
-	PathDNS       = "/dns"
-	PathForget    = "/forget-image"
-	PathAPIServer = "/apiserver" // the rest of the path goes to the API server, as admin
+	PathStatus = "/status"
+	PathDNS    = "/dns"
+	PathForget = "/forget-image"
 )
 
 // Client speaks to a node from the machine.

@@ -3,13 +3,11 @@
 package enter
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -73,37 +71,6 @@ func Env(c config.Config, environ []string) []string {
 		"KUBECONFIG="+c.Kubeconfig(),
 		"NO_PROXY="+inside, "no_proxy="+inside,
 	)
-}
-
-// Kubectl runs kubectl inside the cluster's network.
-func Kubectl(ctx context.Context, c config.Config, stdin []byte, args ...string) (string, error) {
-	args = append([]string{
-		"--net=" + c.NodeNetnsFile(config.ControlNode), "--", filepath.Join(c.BinDir(), "kubectl"),
-		// By default kubectl remembers what kinds there are in HOME, by address,
-		// and the address is the same in all our clusters.
-		"--cache-dir=" + filepath.Join(c.StateDir, "kubectl"),
-	}, args...)
-	return host.Run(ctx, host.Options{Env: Env(c, os.Environ()), Stdin: bytes.NewReader(stdin)}, "nsenter", args...)
-}
-
-// Warnings returns why pods of a namespace do not run, for error messages.
-func Warnings(ctx context.Context, c config.Config, namespace string) string {
-	said, err := Kubectl(ctx, c, nil, "get", "events", "--namespace", namespace, "--field-selector=type=Warning")
-	if err != nil {
-		said = "(cannot read events: " + err.Error() + ")"
-	}
-	return host.LastLines(said, 10)
-}
-
-// RolledOut waits until the pods of a Deployment are ready, and there are no older ones.
-func RolledOut(ctx context.Context, c config.Config, namespace, name string) error {
-	_, err := Kubectl(ctx, c, nil, "rollout", "status", "--namespace", namespace, "deployment/"+name)
-	return err
-}
-
-// Apply creates or updates objects of any kind, and returns their names.
-func Apply(ctx context.Context, c config.Config, manifest []byte) (string, error) {
-	return Kubectl(ctx, c, manifest, "apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "-o", "name", "-f", "-")
 }
 
 // Probe returns nil if a URL answers inside the cluster's network, when

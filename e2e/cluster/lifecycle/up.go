@@ -71,7 +71,7 @@ func Up(ctx context.Context, c config.Config, o UpOptions, out io.Writer) error 
 			return err
 		}
 	}
-	u := &upRun{Config: c, spec: wanted, running: running, options: o, api: kube.NewClient(c), progress: &progress.Reporter{Out: out}}
+	u := &upRun{Config: c, spec: wanted, running: running, options: o, progress: &progress.Reporter{Out: out}}
 	if wanted == current && u.allHealthy(ctx, component.Names()) {
 		fmt.Fprintf(out, "already up: %s\n", describe(current))
 		return nil
@@ -127,7 +127,6 @@ type upRun struct {
 	running  bool // before
 	options  UpOptions
 	progress *progress.Reporter
-	api      kube.Client
 }
 
 // build makes sure that everything the cluster is made of is in the cache.
@@ -252,9 +251,12 @@ func (u *upRun) startNodes(ctx context.Context) error {
 		}
 	}
 	err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
-		return u.api.Ready(ctx) == nil && u.allHealthy(ctx, component.ControlPlaneNames()) &&
-			// Pods of the default namespace are refused until it exists.
-			u.api.Exists(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
+		if !u.allHealthy(ctx, component.ControlPlaneNames()) {
+			return false
+		}
+		// Pods of the default namespace are refused until it exists.
+		_, err := kube.Kubectl(ctx, u.Config, nil, "get", "serviceaccount", "default")
+		return err == nil
 	})
 	if err != nil {
 		return u.explain(err)

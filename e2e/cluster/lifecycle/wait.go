@@ -11,8 +11,8 @@ import (
 	"github.com/platform-operator/platform-operator/e2e/cluster/component"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 	"github.com/platform-operator/platform-operator/e2e/cluster/control"
-	"github.com/platform-operator/platform-operator/e2e/cluster/enter"
 	"github.com/platform-operator/platform-operator/e2e/cluster/images"
+	"github.com/platform-operator/platform-operator/e2e/cluster/kube"
 	"github.com/platform-operator/platform-operator/e2e/cluster/load"
 	"github.com/platform-operator/platform-operator/e2e/cluster/logs"
 	"github.com/platform-operator/platform-operator/e2e/cluster/nodeinit"
@@ -21,9 +21,16 @@ import (
 )
 
 func (u *upRun) waitNodes(ctx context.Context) error {
+	ready := []string{"wait", "--for=condition=Ready", "--timeout=5s"}
+	for n := 1; n <= u.spec.Nodes; n++ {
+		ready = append(ready, "node/"+config.NodeName(n))
+	}
 	err := probe.WaitFor(ctx, 100*time.Millisecond, func() bool {
-		ready, err := u.api.NodesReady(ctx)
-		return err == nil && ready >= u.spec.Nodes && u.allHealthy(ctx, component.Names())
+		if !u.allHealthy(ctx, component.Names()) {
+			return false
+		}
+		_, err := kube.Kubectl(ctx, u.Config, nil, ready...)
+		return err == nil
 	})
 	if err != nil {
 		return u.explain(err)
@@ -48,11 +55,11 @@ func (u *upRun) startDNS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := enter.Apply(ctx, u.Config, manifest); err != nil {
+	if _, err := kube.Apply(ctx, u.Config, manifest); err != nil {
 		return fmt.Errorf("installing cluster DNS: %w", err)
 	}
-	if err := enter.RolledOut(ctx, u.Config, "kube-system", "coredns"); err != nil {
-		return fmt.Errorf("%w; warnings in kube-system:\n%s", u.explain(err), enter.Warnings(context.WithoutCancel(ctx), u.Config, "kube-system"))
+	if err := kube.RolledOut(ctx, u.Config, "kube-system", "coredns"); err != nil {
+		return fmt.Errorf("%w; warnings in kube-system:\n%s", u.explain(err), kube.Warnings(context.WithoutCancel(ctx), u.Config, "kube-system"))
 	}
 	for n := 1; n <= u.spec.Nodes; n++ {
 		client := control.NewClient(u.Config, n)

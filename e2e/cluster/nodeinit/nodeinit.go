@@ -70,12 +70,8 @@ func Run(ctx context.Context, stateDir string, node int) error {
 	for _, p := range n.processes {
 		go p.KeepRunning(ctx, n.reaper)
 	}
-	handler, err := n.handler()
-	if err != nil {
-		return err
-	}
 	log.Printf("%s is running", config.NodeName(node))
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
+	server := &http.Server{Handler: n.handler(), ReadHeaderTimeout: headerTimeout}
 	return server.Serve(listener)
 }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -94,13 +95,10 @@ func Ensure(dir string, nodes int) error {
 
 // ensureAuthority loads or creates a certificate authority.
 func ensureAuthority(dir, file, name string) (*authority, error) {
-	certPEM, err := os.ReadFile(filepath.Join(dir, file+".crt"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, file+".crt"), filepath.Join(dir, file+".key"))
 	if err == nil {
-		keyPEM, err := os.ReadFile(filepath.Join(dir, file+".key"))
-		if err != nil {
-			return nil, fmt.Errorf("reading the key of %s: %w", name, err)
-		}
-		return parseAuthority(certPEM, keyPEM)
+		key, _ := pair.PrivateKey.(*ecdsa.PrivateKey) // it was written below
+		return &authority{cert: pair.Leaf, key: key}, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
@@ -126,23 +124,6 @@ func ensureAuthority(dir, file, name string) (*authority, error) {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, fmt.Errorf("parsing %s: %w", name, err)
-	}
-	return &authority{cert: cert, key: key}, nil
-}
-
-func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
-	certBlock, _ := pem.Decode(certPEM)
-	keyBlock, _ := pem.Decode(keyPEM)
-	if certBlock == nil || keyBlock == nil {
-		return nil, errors.New("reading a certificate authority: not PEM")
-	}
-	cert, err := x509.ParseCertificate(certBlock.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("parsing a certificate authority: %w", err)
-	}
-	key, err := x509.ParseECPrivateKey(keyBlock.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("parsing the key of %s: %w", cert.Subject.CommonName, err)
 	}
 	return &authority{cert: cert, key: key}, nil
 }
