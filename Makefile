@@ -513,7 +513,8 @@ ifneq ($(BEFORE),)
 endif
 	$(call say,'measuring with $(SCALE) WebServers')
 	@go build -o bin/scale ./e2e/scale
-	@bin/scale -objects $(SCALE) $(if $(BEFORE),-before bin/platform-operator-before) $(SCALE_FLAGS)
+	@export CLUSTER_NAME=scale; bin/cluster down; trap 'bin/cluster down' EXIT; bin/cluster up --control-plane-only; \
+		bin/cluster exec -- bin/scale -objects $(SCALE) $(if $(BEFORE),-before bin/platform-operator-before) $(SCALE_FLAGS)
 
 .PHONY: campaign-shared
 campaign-shared: SHARED_OBJECTS ?= 500

@@ -8,15 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-)
 
-// userHz is the unit of /proc/PID/stat on Linux.
-const userHz = 100
+	"github.com/prometheus/procfs"
+)
 
 // operator is a process of the operator.
 type operator struct {
@@ -109,41 +107,28 @@ func (op *operator) stop() error {
 
 // cpu returns the processor time that the process has used.
 func (op *operator) cpu() time.Duration {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", op.cmd.Process.Pid))
+	p, err := procfs.NewProc(op.cmd.Process.Pid)
 	if err != nil {
 		return 0
 	}
-	// The name of the program, in parentheses, may contain spaces.
-	_, rest, _ := strings.Cut(string(raw), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
+	stat, err := p.Stat()
+	if err != nil {
 		return 0
 	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * time.Second / userHz
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
 // memory returns the resident memory of the process and its maximum, in MiB.
 func (op *operator) memory() (now, peak float64) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", op.cmd.Process.Pid))
+	p, err := procfs.NewProc(op.cmd.Process.Pid)
 	if err != nil {
 		return 0, 0
 	}
-	for line := range strings.Lines(string(raw)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseFloat(fields[1], 64)
-		switch fields[0] {
-		case "VmRSS:":
-			now = kib / 1024
-		case "VmHWM:":
-			peak = kib / 1024
-		}
+	status, err := p.NewStatus()
+	if err != nil {
+		return 0, 0
 	}
-	return now, peak
+	return float64(status.VmRSS) / (1 << 20), float64(status.VmHWM) / (1 << 20)
 }
 
 // quietFor is how long the operator must use no processor time to count as idle. Its
@@ -154,7 +139,7 @@ const quietFor = 2 * time.Second
 func (op *operator) quiet(ctx context.Context, limit time.Duration) error {
 	since, before := time.Now(), op.cpu()
 	return wait(ctx, limit, "the operator to become idle", func() (bool, error) {
-		if now := op.cpu(); now > before+2*time.Second/userHz {
+		if now := op.cpu(); now > before+20*time.Millisecond {
 			since, before = time.Now(), now
 		}
 		return time.Since(since) >= quietFor, nil
