@@ -465,8 +465,8 @@ campaign-assets: bin/cluster ## Load pages and their assets while the content of
 	$(call say,'assets of pages while the content changes')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=1h -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignAssets$$' -v ./e2e/
 
-# CANARY_EVENTS is the number of random events during a hold, and CANARY_VERSIONS that of
-# versions with errors.
+# CANARY_EVENTS is the number of random events during a hold, CANARY_VERSIONS that of versions
+# with many errors, and CANARY_ROUNDS that of versions of each of 16 WebServers with few.
 .PHONY: campaign-canary
 campaign-canary: bin/cluster ## Edit, scale, delete pods and kill the leader while a canary is held under load, then abort and promote; judge versions by their errors; 10 minutes
 	$(call say,'starting the cluster')

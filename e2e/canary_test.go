@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -309,7 +310,97 @@ func TestCampaignCanary_Judged(t *testing.T) {
 		t.Errorf("the verdict: %q", restarts)
 	}
 
+	address := s.kubectl("get", "pods", "-o", "jsonpath={.items[0].status.podIP}")
+	if counts, err := page(t.Context(), "http://"+net.JoinHostPort(address, "9182")+"/metrics"); err != nil || !strings.Contains(counts, `webserver_http_responses_total{code="2xx"} `) {
+		t.Errorf("metrics after the hold: %s %v", counts, err)
+	}
+
 	s.patch("webserver/web", `{"content":{"files":{"index.html":"3"}}}`)
 	s.heldIs("webserver", "NotJudged")
 	t.Log(get(`{.status.conditions[?(@.type=="Ready")].message}`))
+}
+
+// TestCampaignCanary_FewErrors rolls out versions of several WebServers at the same time that
+// answer 2 % of the requests with 500, at five requests a second to each canary: by a limit of
+// 5 %, all are promoted. CANARY_ROUNDS is the number of versions of each.
+func TestCampaignCanary_FewErrors(t *testing.T) {
+	campaign(t, "campaign-canary")
+	const servers, hold = 16, 60
+	s := &canaryStage{blockStage: newBlockStage(t)}
+	name := func(i int) string { return fmt.Sprintf("web-%d", i) }
+	for i := range servers {
+		s.apply(fmt.Sprintf(`{apiVersion: my.domain/v1, kind: WebServer, metadata: {name: %s}, spec: {image: "nginx:1.27.4", replicas: 1, service: {type: ClusterIP},
+			content: {files: {index.html: "1"}}, rollout: {canary: {holdSeconds: %d, maxErrorRatio: "5%%"}}}}`, name(i), hold))
+	}
+	var loads []*load.Load
+	for i := range servers {
+		awaitReady(t, s.ns, "webserver/"+name(i))
+		l, err := load.Start(t.Context(), load.Config{
+			URL:  "http://" + s.kubectl("get", "service", name(i)+"-service", "-o", "jsonpath={.spec.clusterIP}") + "/",
+			Rate: 10, Most: 1_000_000, Limit: 30 * time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loads = append(loads, l)
+	}
+	rounds, err := strconv.Atoi(os.Getenv("CANARY_ROUNDS"))
+	if err != nil {
+		rounds = 2
+	}
+	for round := range rounds {
+		for i := range servers {
+			s.patch("webserver/"+name(i), fmt.Sprintf(`{"config":{"http":"split_clients $request_id $broken { 2%% 1; * ''; }","inline":"# %d\nif ($broken) { return 500; }"}}`, round))
+		}
+		for i := range servers {
+			eventually(t, "the end of the hold", func() error {
+				out, err := run(t.Context(), "", "kubectl", "-n", s.ns, "get", "webserver", name(i), "-o",
+					`jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].reason}`)
+				if f := strings.Fields(out); err == nil && (len(f) != 3 || f[0] != f[1] || f[2] != "Serving" && f[2] != "RolledBack") {
+					err = errors.New(out)
+				}
+				return err
+			})
+		}
+	}
+	stopped := s.kubectl("get", "webservers", "-o", `jsonpath={range .items[*]}{.status.lastActions[*].message}{end}`)
+	judged := strings.Count(s.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.initContainerStatuses[?(@.name==\"judge\")].lastState.terminated.message}"), "within the limit of 5%")
+	if stopped != "" || judged < servers {
+		t.Errorf("%d of %d canaries passed the last round, and stopped were: %s", judged, servers, stopped)
+	}
+	for _, l := range loads {
+		l.End()
+		t.Log(l.Wait())
+	}
+	t.Logf("%d versions with 2 %% errors, none stopped", rounds*servers)
+}
+
+// TestCampaignCanary_Metrics judges versions of a DemoApplication by the counter in its
+// metrics, which it increases by itself: one with errors is rolled back, one without that
+// counter is not, and is promoted when the spec names the one that it has.
+func TestCampaignCanary_Metrics(t *testing.T) {
+	campaign(t, "campaign-canary")
+	s := &canaryStage{blockStage: newBlockStage(t)}
+	version := func(samples string) string {
+		return fmt.Sprintf(`n=0; while :; do n=$((n+10)); printf '%s' >/usr/share/nginx/html/metrics; sleep 1; done & exec nginx -g 'daemon off;'`, samples)
+	}
+	change := func(samples string) {
+		t.Helper()
+		s.patch("demoapp/web", fmt.Sprintf(`{"args":[%q]}`, version(samples)))
+	}
+	const good = `http_requests_total{code="200"} '$n'\n`
+	s.apply(app(fmt.Sprintf("  command: [sh, -c]\n  args: [%q]\n  rollout: {canary: {holdSeconds: 20, maxErrorRatio: 5%%}}\n", version(good))))
+	s.ready()
+	change(good + `http_requests_total{code="500"} '$((n/5))'\n`)
+	s.rolledBack("demoapp/web")
+	s.prints("ErrorRatioExceeded", "get", "demoapp", "web", "-o", "jsonpath={.status.lastActions[0].reason}")
+
+	change(`requests{class="2xx"} '$n'\n`)
+	s.heldIs("demoapp", "NotJudged")
+	message := s.kubectl("get", "demoapp", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].message}`)
+	if t.Log(message); !strings.Contains(message, "has no counter http_requests_total. Correct rollout.requestCounter") {
+		t.Error("the message does not name the field")
+	}
+	s.patch("demoapp/web", `{"rollout":{"requestCounter":{"name":"requests","label":"class"}}}`)
+	s.ready()
 }
