@@ -163,7 +163,7 @@ type Canary struct {
 	// a 5xx status, such as 5% or 0.5%. A canary that certainly exceeds it is a
 	// failed rollout, and one that had too few requests is not promoted by
 	// itself. Unset means that requests are not counted. Setting or removing it
-	// replaces the pods. Only for WebServer.
+	// replaces the pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^(0\.[1-9]|[1-9][0-9]?(\.[0-9])?)%$`

@@ -55,7 +55,7 @@ func kind(platform config.Platform) workload.Kind[*demoapplicationv1.DemoApplica
 		ConfigMaps: referenced,
 		Secrets:    func(a *demoapplicationv1.DemoApplication) []string { return configsource.UsedNames(secrets(a)) },
 		Object: func(a *demoapplicationv1.DemoApplication, o workload.Observed) workload.Object {
-			return newObject(a, o, platform.Pods)
+			return newObject(a, o, platform)
 		},
 		Platform: platform,
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/fault"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
@@ -49,6 +50,7 @@ type pods struct {
 	demoapplicationv1.DemoApplicationSpec
 	// MetricsPort is the container port that is named so that it can be scraped.
 	MetricsPort int32 `json:"metricsPort,omitempty"`
+	Judged      bool  `json:"judged,omitempty"`
 	// Sources maps the names of ConfigMaps to those of their snapshots, which
 	// depend on the content.
 	Sources map[string]string `json:"sources,omitempty"`
@@ -73,7 +75,7 @@ func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]configsou
 		p := &s.Ports[i]
 		p.Name, p.NodePort, p.AppProtocol = "", nil, nil
 	}
-	in := pods{DemoApplicationSpec: *s}
+	in := pods{DemoApplicationSpec: *s, Judged: a.Spec.Rollout.Shared().Judged()}
 	if number, name := metricsPort(a); name != "" && !named(a.Spec.Ports, number) {
 		in.MetricsPort = number
 	}
@@ -91,12 +93,12 @@ type object struct {
 	workload.Defaults
 	a         *demoapplicationv1.DemoApplication
 	observed  workload.Observed
-	platform  config.Pods                      // the defaults of the platform
+	platform  config.Platform
 	snapshots map[string]configsource.Snapshot // snapshots, by the name of the ConfigMap
 	missing   error                            // reports ConfigMaps that do not exist
 }
 
-func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, platform config.Pods) *object {
+func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, platform config.Platform) *object {
 	x := &object{a: a, observed: o, platform: platform}
 	x.snapshots, x.missing = snapshots(a, o)
 	return x
@@ -107,6 +109,7 @@ func (x *object) Spec() workload.Spec {
 	a := x.a
 	s := workload.Spec{
 		Kind: demoapplicationv1.Kind, Owner: a, Labels: a.PodLabels(), Container: a.Name, Profile: common.SecurityBaseline,
+		Sidecars: []string{judge.Container}, Scratch: scratch(a), Requests: requestMetrics(a),
 		Replicas: replicas(a), LastReplicas: a.Status.Replicas,
 		Rollout: a.Spec.Rollout.Shared(), RolloutStatus: &a.Status.RolloutStatus,
 		PodDisruptionBudget: a.Spec.PodDisruptionBudget, NetworkPolicy: a.Spec.NetworkPolicy, Ports: podPorts(a),
@@ -125,7 +128,7 @@ func (x *object) Spec() workload.Spec {
 // Pods returns the inputs and the template of the pods.
 func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	digest, err := configsource.CombinedDigest(secrets(x.a), x.observed.Secrets)
-	if err := errors.Join(x.missing, err); err != nil {
+	if err := errors.Join(x.missing, err, workload.CheckJudge(x.a.Spec.Rollout.Shared(), x.platform)); err != nil {
 		return nil, nil, err
 	}
 	in := inputs(x.a, x.snapshots)
@@ -175,7 +178,7 @@ func (x *object) State(s conditions.State, service *corev1.Service) conditions.S
 }
 
 // template returns the desired pod template.
-func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot, platform config.Pods) *corev1ac.PodTemplateSpecApplyConfiguration {
+func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configsource.Snapshot, platform config.Platform) *corev1ac.PodTemplateSpecApplyConfiguration {
 	// The default is the baseline Pod Security Standard: an image runs as the user
 	// that it names, even as root, and can write to its own files.
 	secure, confined := resources.SecurityContexts(a.Spec.Security, resources.SecurityDefaults{Profile: common.SecurityBaseline})
@@ -190,10 +193,13 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 		return source
 	}
 	resources.Customize(pod, c, said)
-	resources.Drain(pod, c, a.Spec.Pod, platform.DrainSeconds)
-	resources.OnNodes(pod, platform)
+	resources.Drain(pod, c, a.Spec.Pod, platform.Pods.DrainSeconds)
+	resources.OnNodes(pod, platform.Pods)
+	if a.Spec.Rollout.Shared().Judged() {
+		addJudge(pod, a, platform.WebServer.JudgeImage)
+	}
 	pod.WithContainers(c)
-	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod))
+	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod, scratch(a)...))
 	return rollout.Restarted(t, a.Spec.Rollout.Shared())
 }
 
@@ -201,7 +207,10 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 func options(a *demoapplicationv1.DemoApplication, ports []*corev1ac.ContainerPortApplyConfiguration) resources.Options {
 	o := resources.Options{
 		Container: a.Spec.Container, Entrypoint: a.Spec.Entrypoint, Resources: a.Spec.Resources, Pod: a.Spec.Pod,
-		Selector: a.PodLabels(),
+		Selector: a.PodLabels(), Reserved: scratch(a),
+	}
+	if len(o.Reserved) > 0 {
+		o.Reserved = append(o.Reserved, judge.Container)
 	}
 	if tcp := slices.IndexFunc(ports, func(p *corev1ac.ContainerPortApplyConfiguration) bool { return *p.Protocol == corev1.ProtocolTCP }); tcp >= 0 {
 		o.ReadinessPort = *ports[tcp].ContainerPort

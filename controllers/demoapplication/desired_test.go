@@ -116,7 +116,13 @@ func live(t *testing.T, doc string, o *Observed) {
 }
 
 // platform is the platform configuration of these tests.
-var platform = config.Default()
+var platform = judging(config.Default())
+
+// judging adds an image that judges canaries.
+func judging(p config.Platform) config.Platform {
+	p.WebServer.JudgeImage = "platform-operator:dev"
+	return p
+}
 
 func planned(t *testing.T, a *demoapplicationv1.DemoApplication, o Observed) converge.Plan {
 	t.Helper()
@@ -307,7 +313,7 @@ func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := sample()
-			in, ok := deployment(a, Observed{}, template(a, nil, config.Default().Pods)).Fallback(tc.refused)
+			in, ok := deployment(a, Observed{}, template(a, nil, config.Default())).Fallback(tc.refused)
 			if ok != tc.want {
 				t.Fatalf("falls back: %v, want %v", ok, tc.want)
 			}
@@ -324,7 +330,7 @@ func TestDesired_FallsBackOnlyForARejectedSelector(t *testing.T) {
 			}
 			// The next reconcile must produce the same intent, or it would write
 			// again.
-			again, err := deployment(a, Observed{Observed: rollout.Observed{Deployment: d}}, template(a, nil, config.Default().Pods)).Object(a, ownerKind)
+			again, err := deployment(a, Observed{Observed: rollout.Observed{Deployment: d}}, template(a, nil, config.Default())).Object(a, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -483,7 +489,7 @@ func TestInputs_ContainOnlyFieldsThatAffectPods(t *testing.T) {
 			if changed := hash(a, nil) != hash(b, nil); changed != tc.change {
 				t.Errorf("a change: %v, want %v: %s", changed, tc.change, hash(b, nil))
 			}
-			same := cmp.Diff(template(a, nil, config.Default().Pods), template(b, nil, config.Default().Pods)) == ""
+			same := cmp.Diff(template(a, nil, config.Default()), template(b, nil, config.Default())) == ""
 			if !tc.change && !same {
 				t.Error("the template changes without a revision")
 			}

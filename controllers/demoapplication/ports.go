@@ -23,23 +23,30 @@ func webPort(a *demoapplicationv1.DemoApplication) int32 {
 	return 0
 }
 
-// metricsPort returns the number and name of the container port to scrape, or "" if
-// there is none. It is the first port that the Service or the container names
-// metrics, or else the first TCP port. Prometheus selects ports of pods by name, so
-// a port without a name gets one.
-func metricsPort(a *demoapplicationv1.DemoApplication) (number int32, name string) {
-	if m := a.Spec.Monitoring; m == nil || !m.Enabled {
-		return 0, ""
-	}
+const metrics = "metrics"
+
+// metricsNumber returns the number of the container port with the metrics: the first one
+// that the Service or the container names metrics, or else the first TCP port; 0 if there
+// is none.
+func metricsNumber(a *demoapplicationv1.DemoApplication) int32 {
 	tcp := slices.DeleteFunc(slices.Clone(a.Spec.Ports), func(p demoapplicationv1.Port) bool { return protocol(p) != corev1.ProtocolTCP })
 	if len(tcp) == 0 {
-		return 0, ""
+		return 0
 	}
-	const metrics = "metrics"
 	i := slices.IndexFunc(tcp, func(p demoapplicationv1.Port) bool {
 		return p.Name == metrics || targetPort(p) == intstr.FromString(metrics)
 	})
-	number = containerPort(tcp[max(i, 0)])
+	return containerPort(tcp[max(i, 0)])
+}
+
+// metricsPort returns the number and name of the container port to scrape, or "" if
+// there is none. Prometheus selects ports of pods by name, so a port without a name gets
+// one.
+func metricsPort(a *demoapplicationv1.DemoApplication) (number int32, name string) {
+	number = metricsNumber(a)
+	if m := a.Spec.Monitoring; m == nil || !m.Enabled || number == 0 {
+		return 0, ""
+	}
 	taken := map[string]bool{}
 	for _, p := range containerPorts(a.Spec.Ports) {
 		if p.Name == nil {

@@ -111,8 +111,8 @@ func (x *object) Pods() (any, *corev1ac.PodTemplateSpecApplyConfiguration, error
 	if x.missing != nil {
 		return nil, nil, x.missing
 	}
-	if x.w.Spec.Rollout.Judged() && x.platform.WebServer.JudgeImage == "" {
-		return nil, nil, fault.Stalled(msgNoJudge)
+	if err := workload.CheckJudge(x.w.Spec.Rollout, x.platform); err != nil {
+		return nil, nil, err //nolint:wrapcheck // it is complete
 	}
 	return inputs(x.w, x.material), template(x.w, x.material, x.platform), nil
 }

@@ -30,11 +30,6 @@ var (
 		Remedy: "Correct the Secret: HTTPS fails until then.",
 		When:   "The two do not match, or the certificate has expired. Only if the platform configuration allows the operator to read Secrets (restartOnSecretChange).",
 	})
-	msgNoJudge = message.Define(message.Message{
-		In: message.Stalls, Kinds: onlyKind, Reasons: []string{common.ReasonNotAllowed},
-		Text: "The platform configuration has no image that judges canaries (webServer.judgeImage): remove spec.rollout.canary.maxErrorRatio.",
-		When: "The image was removed from the platform configuration, or admission is not installed. The pods stay as they are.",
-	})
 	msgNoKey = message.Define(message.Message{
 		In: message.Stalls, Kinds: onlyKind, Reasons: []string{reasonConfigMapKeyNotFound},
 		Text: "ConfigMap \"{name}\" (spec.config.configMapRef) has no text under the key \"{key}\". Add it, or refer to another key.",

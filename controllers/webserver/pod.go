@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -73,7 +72,7 @@ func template(w *webserverv1.WebServer, m material, platform config.Platform) *c
 		pod.WithInitContainers(configTest(pod, server, m))
 	}
 	if w.Spec.Rollout.Judged() {
-		pod.WithVolumes(judgeVolume(w)).WithInitContainers(judgeContainer(w, platform.WebServer.JudgeImage))
+		pod.WithVolumes(workload.JudgeVolume(w)).WithInitContainers(judgeContainer(w, platform.WebServer.JudgeImage))
 	}
 	pod.WithContainers(server)
 	if monitored(w) {
@@ -208,45 +207,16 @@ func exporterResources(w *webserverv1.WebServer) *corev1ac.ResourceRequirementsA
 	if r := w.Spec.Monitoring.Resources; r != nil {
 		return resources.Requirements(r)
 	}
-	return smallResources(w, "64Mi")
-}
-
-// smallResources returns the resources of a container of the operator.
-func smallResources(w *webserverv1.WebServer, memory string) *corev1ac.ResourceRequirementsApplyConfiguration {
-	limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
-	if r := w.Spec.Resources; r != nil && !r.Limits.Cpu().IsZero() {
-		limits[corev1.ResourceCPU] = resource.MustParse("100m")
-	}
-	return corev1ac.ResourceRequirements().WithLimits(limits).
-		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")})
+	return resources.Small(w.Spec.Resources, "64Mi")
 }
 
 // judgeContainer returns a container that counts the errors of a canary, and then of all
 // pods. It starts before nginx, and runs as long as the pod. Everyone who can connect to the
 // pod can read the counts.
 func judgeContainer(w *webserverv1.WebServer, image string) *corev1ac.ContainerApplyConfiguration {
-	return corev1ac.Container().
-		WithName(judge.Container).
-		WithImage(image).
-		WithImagePullPolicy(resources.PullPolicy("", image)).
-		WithArgs("judge").
+	return workload.JudgeContainer(image, w.Spec.Resources).
 		WithPorts(containerPort(judge.MetricsName, nginxconf.JudgePort)).
-		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
-		WithSecurityContext(resources.RestrictedContainer()).
-		WithResources(smallResources(w, "32Mi")).
-		WithVolumeMounts(
-			corev1ac.VolumeMount().WithName(judge.Container).WithMountPath("/etc/judge").WithReadOnly(true),
-			corev1ac.VolumeMount().WithName(runVolume).WithMountPath(nginxconf.RunFolder))
-}
-
-// judgeVolume returns the volume with the settings. They are not in the template, so that
-// the pods of a canary are not replaced when it is promoted.
-func judgeVolume(w *webserverv1.WebServer) *corev1ac.VolumeApplyConfiguration {
-	own := corev1ac.DownwardAPIVolumeFile().WithPath(judge.TemplateFile).
-		WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath("metadata.annotations['" + naming.AnnotationTemplate + "']"))
-	return corev1ac.Volume().WithName(judge.Container).WithProjected(corev1ac.ProjectedVolumeSource().WithDefaultMode(0o444).WithSources(
-		corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().WithName(workload.JudgeName(w)).WithOptional(true)),
-		corev1ac.VolumeProjection().WithDownwardAPI(corev1ac.DownwardAPIProjection().WithItems(own))))
+		WithVolumeMounts(corev1ac.VolumeMount().WithName(runVolume).WithMountPath(nginxconf.RunFolder))
 }
 
 // volumesOf returns the volumes of the pod and their mounts in the server.

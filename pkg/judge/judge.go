@@ -21,6 +21,8 @@ const (
 	Port = 9181
 	// MetricsName is the name of the port at which the counts are metrics.
 	MetricsName = "judge-metrics"
+	// VerdictFolder keeps the verdict over restarts of the container.
+	VerdictFolder = "/run"
 	// CanaryFile contains Settings.
 	CanaryFile = "canary"
 	// TemplateFile contains the hash of the pod's own template.
@@ -35,6 +37,8 @@ type Settings struct {
 	MaxErrorRatio string `json:"maxErrorRatio"`
 	MinRequests   int64  `json:"minRequests"`
 	HoldSeconds   int64  `json:"holdSeconds"`
+	// Metrics is where requests are counted. nil for the log of nginx.
+	Metrics *Metrics `json:"metrics,omitempty"`
 }
 
 // Encode returns the content of CanaryFile.
@@ -74,6 +78,24 @@ func Parse(message string) (Verdict, bool) {
 	v.Errors, _ = strconv.ParseInt(m[1], 10, 64) // digits
 	v.Requests, _ = strconv.ParseInt(m[2], 10, 64)
 	return v, true
+}
+
+const uncounted = "the requests are not counted: "
+
+// ParseUncounted returns why the requests to a pod are not known, if that is the termination
+// message, and "" if it is another one.
+func ParseUncounted(message string) string {
+	cause, ok := strings.CutPrefix(strings.TrimSpace(message), uncounted)
+	if !ok {
+		return ""
+	}
+	return cause
+}
+
+// IsReport reports whether a container ended with this message only to report it.
+func IsReport(message string) bool {
+	_, verdict := Parse(message)
+	return verdict || ParseUncounted(message) != ""
 }
 
 // z is the 97.5th percentile of the normal distribution: the interval between the bounds

@@ -27,35 +27,37 @@ type Files struct {
 	Verdict, Message string
 }
 
+// Source counts the requests to a pod.
+type Source interface {
+	// total returns how many there were since any time, and how many failed with 5xx.
+	total(ctx context.Context, s *Settings) (requests, failed int64, err error)
+}
+
 // Run judges by the counts until there is a verdict, and returns: that the container ends is
 // what the API server learns. When it is started again, it does not judge, unless the pod
 // exceeded the limit: while it is a canary, it returns again, so that the pod is not ready
-// most of the time.
-func Run(ctx context.Context, c *Counter, files Files, every time.Duration) error {
+// most of the time. Counts that cannot be read during the whole hold are reported in the
+// same way, once.
+func Run(ctx context.Context, source Source, files Files, every time.Duration) error {
 	ended, err := read(files.Verdict)
 	if err != nil {
 		return err
 	}
 	verdict, known := Parse(ended)
-	var began time.Time
-	var requests, failed int64 // when it began
+	h := hold{source: source, reported: ended != ""}
 	for {
 		settings, err := files.held()
 		switch {
 		case err != nil:
 			return err
 		case settings == nil:
-			began = time.Time{}
+			h = hold{source: source, reported: h.reported}
 		case known && verdict.Exceeded:
-			return files.end(verdict)
+			return files.end(ended)
 		case known:
-		case began.IsZero():
-			began = time.Now()
-			requests, failed = c.total()
 		default:
-			r, f := c.total()
-			if v, ok := settings.decide(f-failed, r-requests, time.Since(began)); ok {
-				return files.end(v)
+			if report := h.judge(ctx, settings); report != "" {
+				return files.end(report)
 			}
 		}
 		select {
@@ -64,6 +66,42 @@ func Run(ctx context.Context, c *Counter, files Files, every time.Duration) erro
 		case <-time.After(every):
 		}
 	}
+}
+
+// hold is that of a canary.
+type hold struct {
+	source           Source
+	began            time.Time
+	requests, failed int64 // when it began
+	reads            int64
+	reported         bool // why the counts are not known
+}
+
+// judge returns the termination message, or "".
+func (h *hold) judge(ctx context.Context, s *Settings) string {
+	requests, failed, err := h.source.total(ctx, s)
+	after := time.Since(h.began)
+	switch {
+	case h.began.IsZero():
+		h.began, h.requests, h.failed = time.Now(), requests, failed
+	case err == nil:
+		h.reads++
+		s.MinRequests += h.own(s, after) // they are no success of the canary
+		if v, ok := s.decide(failed-h.failed, requests-h.requests, after); ok {
+			return v.String()
+		}
+	case h.reads == 0 && !h.reported && after >= time.Duration(s.HoldSeconds)*time.Second:
+		return uncounted + err.Error()
+	}
+	return ""
+}
+
+// own returns how many requests the kubelet and the judge may have sent themselves.
+func (h *hold) own(s *Settings, after time.Duration) int64 {
+	if s.Metrics == nil {
+		return 0
+	}
+	return h.reads + s.Metrics.Probes*int64(after/time.Second)/60
 }
 
 // held returns the settings if the pod is one of a canary, and nil otherwise.
@@ -86,10 +124,10 @@ func (f Files) held() (*Settings, error) {
 	return s, nil
 }
 
-// end records the verdict.
-func (f Files) end(v Verdict) error {
+// end records the verdict, or why there is none.
+func (f Files) end(report string) error {
 	for _, file := range []string{f.Verdict, f.Message} {
-		if err := os.WriteFile(file, []byte(v.String()), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(report), 0o600); err != nil {
 			return fmt.Errorf("writing the verdict: %w", err)
 		}
 	}
@@ -108,13 +146,13 @@ func read(file string) (string, error) {
 // Counter counts requests by the first digit of their status.
 type Counter [6]atomic.Int64
 
-// total returns the number of requests, and that of those with a 5xx status.
-func (c *Counter) total() (requests, failed int64) {
+// total implements Source.
+func (c *Counter) total(context.Context, *Settings) (requests, failed int64, _ error) {
 	failed = c[5].Load() // first, so that there are never more
 	for i := range c {
 		requests += c[i].Load()
 	}
-	return requests, failed
+	return requests, failed, nil
 }
 
 // ServeHTTP writes the counts in the text format of Prometheus.
@@ -156,7 +194,7 @@ func (c *Counter) Receive(log *net.UDPConn) {
 func (c *Counter) count(line []byte) {
 	line = bytes.TrimSpace(line)
 	status := line[bytes.LastIndexByte(line, ' ')+1:]
-	if len(status) == len("200") && '1' <= status[0] && status[0] <= '5' {
+	if isStatus(string(status)) {
 		c[status[0]-'0'].Add(1)
 	}
 }

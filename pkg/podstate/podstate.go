@@ -168,8 +168,8 @@ func lastCrash(s corev1.ContainerStatus, ends bool) *corev1.ContainerStateTermin
 		if t == nil || slices.Contains(nodeOff, t.Reason) {
 			continue
 		}
-		if _, judged := judge.Parse(t.Message); judged {
-			continue // the container ends to report it
+		if judge.IsReport(t.Message) {
+			continue
 		}
 		if t.ExitCode != 0 || !ends && !s.Ready && s.RestartCount > 0 {
 			return t

@@ -2,6 +2,7 @@ package resources
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -40,4 +41,15 @@ func TCPReadiness(port int) *corev1ac.ProbeApplyConfiguration {
 func Scratch(name, path string) (*corev1ac.VolumeApplyConfiguration, *corev1ac.VolumeMountApplyConfiguration) {
 	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 		corev1ac.VolumeMount().WithName(name).WithMountPath(path)
+}
+
+// Small returns the resources of a container that the operator adds to others. Where those
+// have a limit of CPU, a quota of limits may apply to all containers of the pod.
+func Small(others *common.Resources, memory string) *corev1ac.ResourceRequirementsApplyConfiguration {
+	limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+	if others != nil && !others.Limits.Cpu().IsZero() {
+		limits[corev1.ResourceCPU] = resource.MustParse("100m")
+	}
+	return corev1ac.ResourceRequirements().WithLimits(limits).
+		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("16Mi")})
 }

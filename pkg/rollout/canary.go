@@ -247,7 +247,10 @@ func (p *progress) holds() bool {
 func (p *progress) reportHold() {
 	d := p.decision
 	left, ok := d.holdLeft(p.dep, p.pods, p.out.Now)
+	cause := d.uncounted(p.pods)
 	switch {
+	case cause != "":
+		p.state.Ready = conditions.Condition{Reason: msgUncounted.Reason(), Message: msgUncounted.Quoting(cause, d.Serving.Number)}
 	case !ok:
 		p.state.Ready = conditions.False(msgCanaryManual, d.Serving.Number, d.Serving.Number)
 	case left <= 0 && !d.passed(p.pods): // a verdict triggers a reconcile

@@ -245,6 +245,12 @@ func TestCanary(t *testing.T) {
 			second(w, 3600)
 			w.rollout.PromotedRevision = new(int64(2))
 		}, want: "Progressing web:2 free"},
+		"not counted": {canary: judged, happens: func(w *canaryWorld) { ready(w); second(w, 3600); w.verdict(uncounted) }, want: "NotJudged web:2 held"},
+		"not counted, by hand": {canary: common.Canary{Promote: common.PromoteManual, MaxErrorRatio: "5%"}, happens: func(w *canaryWorld) {
+			ready(w)
+			second(w, 3600)
+			w.verdict(uncounted)
+		}, want: "NotJudged web:2 held"},
 		"judged, and another message": {canary: judged, happens: func(w *canaryWorld) { ready(w); second(w, 3600); w.verdict("killed") }, want: "Canary web:2 held"},
 		"too many errors": {canary: judged, happens: func(w *canaryWorld) {
 			ready(w)
@@ -285,6 +291,8 @@ func TestCanary(t *testing.T) {
 		})
 	}
 }
+
+const uncounted = "the requests are not counted: http://localhost:80/metrics has no counter http_requests_total"
 
 var running = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 

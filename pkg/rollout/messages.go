@@ -5,8 +5,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/message"
 )
 
-var onlyWebServer = []string{"WebServer"}
-
 // failures are the conditions that the cause of a failure occurs in.
 var failures = []string{"Ready=False", "Reconciling=True", "Stalled=True", message.LastActions}
 
@@ -43,12 +41,18 @@ var (
 		When: "As above, with rollout.canary.promote: Manual.",
 	})
 	msgNotJudged = message.Define(message.Message{
-		In: message.Waits, Kinds: onlyWebServer, Reasons: []string{common.ReasonNotJudged},
+		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonNotJudged},
 		Text: "Revision {number} is a canary that is not judged: not all of its pods have had {number} requests. It is promoted when they have. To promote it now, set rollout.promotedRevision to {number}.",
-		When: "The spec has rollout.canary.maxErrorRatio, holdSeconds have passed, and too few requests are known. Lower rollout.canary.minRequests, or see in docs/api/webserver.md which requests are counted.",
+		When: "The spec has rollout.canary.maxErrorRatio, holdSeconds have passed, and too few requests are known. Lower rollout.canary.minRequests, or see in docs/api/common.md which requests are counted.",
+	})
+	msgUncounted = message.Define(message.Message{
+		In: message.Waits, Kinds: []string{"DemoApplication"}, Reasons: []string{common.ReasonNotJudged},
+		Text: "Revision {number} is a canary that is not judged, because the requests to its pods are not known.", Quote: "cause",
+		Remedy: "Correct rollout.requestCounter, or promote the revision by rollout.promotedRevision.",
+		When:   "The metrics of the application could not be read during the whole hold, or have no such counter. A counter that begins with the first request needs one.",
 	})
 	msgExceeded = message.Define(message.Message{
-		In: failures, Kinds: onlyWebServer, Reasons: failureReasons(ReasonErrorRatio),
+		In: failures, Kinds: message.Web, Reasons: failureReasons(ReasonErrorRatio),
 		Text: "{number} of {number} requests to a pod of the canary failed with 5xx, more than the limit of {percentage}.",
 		When: "The errors of the canary certainly exceed rollout.canary.maxErrorRatio, by the lower bound of Wilson's interval of 95 %.",
 	})

@@ -39,21 +39,32 @@ func (d *Decision) minRequests() int64 {
 	return defaultMinRequests
 }
 
-// verdictOf returns the verdict about a pod, and false if there is none.
-func verdictOf(p *corev1.Pod) (judge.Verdict, bool) {
+// reportOf returns what the judge of a pod reported when it ended, or "".
+func reportOf(p *corev1.Pod) string {
 	for _, s := range p.Status.InitContainerStatuses {
 		if s.Name != judge.Container {
 			continue
 		}
 		for _, state := range []corev1.ContainerState{s.State, s.LastTerminationState} {
-			if t := state.Terminated; t != nil {
-				if v, ok := judge.Parse(t.Message); ok {
-					return v, true
-				}
+			if t := state.Terminated; t != nil && judge.IsReport(t.Message) {
+				return t.Message
 			}
 		}
 	}
-	return judge.Verdict{}, false
+	return ""
+}
+
+// uncounted returns why the requests to a pod of the canary are not known, or "".
+func (d *Decision) uncounted(pods []corev1.Pod) (cause string) {
+	if !d.judged() {
+		return ""
+	}
+	for _, p := range podsOf(pods, d.Serving.hash) {
+		if c := judge.ParseUncounted(reportOf(p)); c != "" && (cause == "" || c < cause) {
+			cause = c
+		}
+	}
+	return cause
 }
 
 // verdict returns the verdict about the pods of the canary, which is that about all of
@@ -63,7 +74,7 @@ func (d *Decision) verdict(pods []corev1.Pod) (common.CanaryVerdict, judge.Verdi
 	own := podsOf(pods, d.Serving.hash)
 	known := len(own) > 0
 	for _, p := range own {
-		v, ok := verdictOf(p)
+		v, ok := judge.Parse(reportOf(p))
 		switch {
 		case ok && v.Exceeded:
 			return common.CanaryExceeded, v
@@ -101,12 +112,12 @@ func (d *Decision) exceeded(pods []corev1.Pod) *failure {
 	return &failure{reason: ReasonErrorRatio, summary: msgExceeded.With(v.Errors, v.Requests, v.MaxErrorRatio), severity: exceeded, certain: true}
 }
 
-// servesSince returns since when a pod of a canary has been ready. The verdict ends its
-// container, which is not one that serves, so that a pod with a verdict counts since its
+// servesSince returns since when a pod of a canary has been ready. A report ends its
+// container, which is not one that serves, so that a pod with one counts since its
 // containers were started.
 func servesSince(p *corev1.Pod) (time.Time, bool) {
 	since, ok := podstate.ReadySince(p)
-	if _, judged := verdictOf(p); !ok || !judged {
+	if !ok || reportOf(p) == "" {
 		return since, ok
 	}
 	return podstate.RunningSince(p), true

@@ -17,6 +17,11 @@ var (
 		Text: "The platform configuration does not allow spec.expose.", Quote: "validation errors",
 		When: "The platform configuration changed after the object was admitted.",
 	})
+	msgNoJudge = message.Define(message.Message{
+		In: message.Stalls, Kinds: message.Web, Reasons: []string{common.ReasonNotAllowed},
+		Text: "The platform configuration has no image that judges canaries (webServer.judgeImage): remove spec.rollout.canary.maxErrorRatio.",
+		When: "The image was removed from the platform configuration, or admission is not installed. The pods stay as they are.",
+	})
 	msgRolloutWaits = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonRolloutWaiting},
 		Text: "A ConfigMap or Secret changed, and the rollout waits until those of other objects in this namespace have succeeded.",

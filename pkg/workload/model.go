@@ -14,6 +14,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
@@ -98,6 +99,9 @@ type Spec struct {
 	NetworkPolicy          *common.NetworkPolicy
 	// Ports are the ports of the pods that clients may connect to.
 	Ports []*corev1ac.ContainerPortApplyConfiguration
+
+	// Requests is where the requests to a pod are counted, nil for the log of nginx.
+	Requests *judge.Metrics
 
 	// Carried is the volume of which pods mount other versions too. It may be nil.
 	Carried *rollout.Carried

@@ -123,6 +123,10 @@ func (r Request) Judge(p config.Platform) Verdict {
 	if r.Pod != nil {
 		v.Refused = append(v.Refused, p.RefusesPod(settingsOf(r.Pod, pod))...)
 	}
+	if r.Rollout.Judged() && p.WebServer.JudgeImage == "" {
+		v.refuse(field.Forbidden(spec.Child("rollout", "canary", "maxErrorRatio"),
+			"the platform configuration has no image that counts errors (webServer.judgeImage): remove maxErrorRatio"))
+	}
 	if r.Profile != "" && !p.Pods.AllowsProfile(r.Profile) {
 		v.refuse(field.Forbidden(spec.Child("security", "profile"), fmt.Sprintf(
 			"the platform configuration does not allow profile %s, which is also the default of this kind (pods.leastProfile is %s): set it to Restricted", r.Profile, p.Pods.LeastProfile)))

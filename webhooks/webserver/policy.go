@@ -33,10 +33,5 @@ func judge(w *webserverv1.WebServer, platform config.Platform) policy.Verdict {
 		}
 		r.ServiceType = config.Text{Field: at.Child("type"), Value: string(v.Type)}
 	}
-	v := r.Judge(platform)
-	if s.Rollout.Judged() && platform.WebServer.JudgeImage == "" {
-		v.Refused = append(v.Refused, field.Forbidden(spec.Child("rollout", "canary", "maxErrorRatio"),
-			"the platform configuration has no image that counts errors (webServer.judgeImage): remove maxErrorRatio"))
-	}
-	return v
+	return r.Judge(platform)
 }

@@ -94,7 +94,8 @@ func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
 	return nginxconf.Surroundings{
 		Port:       int(w.HTTPPort()),
 		TLS:        w.Spec.TLS != nil,
-		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled, Judged: w.Spec.Rollout.Judged(),
+		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled,
+		Judged:     w.Spec.Rollout.Judged(),
 		Known:      official(w),
 	}
 }

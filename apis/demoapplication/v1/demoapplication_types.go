@@ -34,7 +34,7 @@ const PodLabel = "demoapplication_cr"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: the Service has the same name"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, c.name != self.metadata.name)",message="the container of the application has the name of the object; use another name",fieldPath=".spec.pod.initContainers"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, !(c.name in ['judge', self.metadata.name]))",message="judge and the name of the object are containers of the operator; use other names",fieldPath=".spec.pod.initContainers"
 type DemoApplication struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -161,7 +161,7 @@ type DemoApplicationSpec struct {
 // Rollout configures how changes are rolled out, what runs before, and what
 // happens if a rollout fails.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.canary) || !has(self.canary.maxErrorRatio)",message="the requests of a DemoApplication are not counted; remove maxErrorRatio",fieldPath=".canary.maxErrorRatio",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.requestCounter) || has(self.canary) && has(self.canary.maxErrorRatio)",message="requestCounter has no effect without canary.maxErrorRatio: set it, or remove requestCounter",fieldPath=".requestCounter"
 type Rollout struct {
 	common.Rollout `json:",inline"`
 
@@ -172,6 +172,39 @@ type Rollout struct {
 	// not run it again.
 	// +optional
 	Before *common.Before `json:"before,omitempty"`
+
+	// requestCounter is the Prometheus counter of requests that canary.maxErrorRatio
+	// applies to.
+	// +optional
+	RequestCounter *RequestCounter `json:"requestCounter,omitempty"`
+}
+
+// RequestCounter is a counter in the metrics of each pod, in the text format.
+type RequestCounter struct {
+	// port is that of the metrics. Unset means the TCP port named metrics, or else the
+	// first one.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port *int32 `json:"port,omitempty"`
+
+	// path of the metrics. Unset means /metrics.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^/[!-~]*$`
+	Path string `json:"path,omitempty"`
+
+	// name of the counter. Unset means http_requests_total.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_:][a-zA-Z0-9_:]*$`
+	Name string `json:"name,omitempty"`
+
+	// label contains the status. Unset means code, status or status_code.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	Label string `json:"label,omitempty"`
 }
 
 // Inputs returns the fields that a revision depends on, or nil if none is set.
