@@ -444,10 +444,12 @@ campaign-causes: bin/cluster ## Let pods fail: how soon objects name the cause, 
 
 # Both versions are the same program, under another name.
 .PHONY: campaign-olm
-campaign-olm: bin/cluster bin/release/release build ## The second half of the tutorial for Memcached: installed and upgraded by the Operator Lifecycle Manager
+campaign-olm: bin/cluster bin/release/release build ## The second half of the tutorial for Memcached: installed from a catalog, and upgraded, by the Operator Lifecycle Manager
 	$(call say,'starting the cluster')
 	@bin/cluster up --nodes 2
-	@bin/cluster addon olm
+	@bin/cluster addon olm-catalogs
+	@CGO_ENABLED=0 go build -C e2e/cluster/olm -trimpath -gcflags=all=-dwarf=false -ldflags '-s -w' -o $(CURDIR)/bin/opm github.com/operator-framework/operator-registry/cmd/opm
+	@bin/cluster load opm:local --binary bin/opm
 	@for v in 0.0.1 0.0.2; do \
 		bin/cluster load platform-operator:$$v --binary bin/platform-operator; \
 		rm -rf bin/olm/$$v; mkdir -p bin/olm/$$v; \

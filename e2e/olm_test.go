@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The objects of the tutorial, as they are written there.
+// The objects of the tutorial, as they are written there, and what installs a package of a catalog.
 const (
 	operatorGroup = `apiVersion: operators.coreos.com/v1alpha2
 kind: OperatorGroup
@@ -23,6 +23,11 @@ metadata:
 spec:
   targetNamespaces:
   - default
+`
+	subscription = `apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: platform-operator, namespace: default}
+spec: {name: platform-operator, channel: stable, source: platform-operator, sourceNamespace: default}
 `
 	twoCaches = `apiVersion: "cache.example.com/v1alpha1"
 kind: "Memcached"
@@ -40,17 +45,55 @@ spec:
 `
 )
 
+// serveCatalog lets opm serve the catalog with one version of the operator, and makes that
+// the CatalogSource that the Subscription names.
+func serveCatalog(t *testing.T, bundles, version string) {
+	t.Helper()
+	name := "catalog-" + strings.ReplaceAll(version, ".", "-")
+	kubectl(t, "-n", "default", "create", "configmap", name, "--from-file=catalog.yaml="+filepath.Join(bundles, version, "olm", "catalog.yaml"))
+	served := `apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: default, labels: {app: NAME}}
+spec:
+  containers:
+  - name: opm
+    image: opm:local
+    args: [serve, /configs]
+    readinessProbe: {tcpSocket: {port: 50051}, periodSeconds: 1}
+    volumeMounts:
+    - {name: catalog, mountPath: /configs/catalog.yaml, subPath: catalog.yaml}
+    - {name: tmp, mountPath: /tmp}
+  volumes:
+  - {name: catalog, configMap: {name: NAME}}
+  - {name: tmp, emptyDir: {}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: NAME, namespace: default}
+spec: {selector: {app: NAME}, ports: [{port: 50051}]}
+`
+	source := `apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: platform-operator, namespace: default}
+spec: {sourceType: grpc, address: "NAME.default.svc:50051"}
+`
+	if err := apply(t, strings.ReplaceAll(served, "NAME", name)); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, "default", "pod/"+name)
+	if err := apply(t, strings.ReplaceAll(source, "NAME", name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCampaignOLM follows the second half of the tutorial "Getting started" of the Operator
-// Framework: the Operator Lifecycle Manager installs the operator for one namespace, and
-// upgrades it while two caches run. It needs a cluster without the operator.
+// Framework: the Operator Lifecycle Manager installs the operator from a catalog for one
+// namespace, and upgrades it while two caches run. It needs a cluster without the operator.
 func TestCampaignOLM(t *testing.T) {
 	campaign(t, "campaign-olm")
 	bundles := os.Getenv("OLM_BUNDLES")
 	if bundles == "" {
 		t.Skip("run make campaign-olm")
-	}
-	csv := func(version string) string {
-		return filepath.Join(bundles, version, "olm", "manifests", "platform-operator.clusterserviceversion.yaml")
 	}
 	phase := func(version string) []string {
 		return []string{"-n", "default", "get", "clusterserviceversion", "platform-operator.v" + version, "-o", "jsonpath={.status.phase}"}
@@ -60,8 +103,9 @@ func TestCampaignOLM(t *testing.T) {
 		// What the test has made in a namespace that is not its own.
 		for _, args := range [][]string{
 			{"delete", "memcached", "--all"},
-			{"delete", "clusterserviceversions,operatorgroups", "--all"},
-			{"delete", "--ignore-not-found", "-f", filepath.Join(bundles, "0.0.2", "olm", "rbac.yaml")},
+			{"delete", "subscriptions,catalogsources,clusterserviceversions,operatorgroups", "--all"},
+			{"delete", "--ignore-not-found", "pod/catalog-0-0-1", "service/catalog-0-0-1", "configmap/catalog-0-0-1"},
+			{"delete", "--ignore-not-found", "pod/catalog-0-0-2", "service/catalog-0-0-2", "configmap/catalog-0-0-2"},
 		} {
 			if _, err := run(context.Background(), "", "kubectl", append([]string{"-n", "default"}, args...)...); err != nil {
 				t.Log(err)
@@ -69,21 +113,11 @@ func TestCampaignOLM(t *testing.T) {
 		}
 	})
 
-	kubectl(t, "-n", "default", "apply", "-f", filepath.Join(bundles, "0.0.1", "olm", "rbac.yaml"))
-	crds, err := filepath.Glob(filepath.Join(bundles, "0.0.1", "olm", "manifests", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range crds {
-		if crd != csv("0.0.1") {
-			kubectl(t, "apply", "--server-side", "-f", crd)
-		}
-	}
-	if err := apply(t, operatorGroup); err != nil {
-		t.Fatal(err)
-	}
+	serveCatalog(t, bundles, "0.0.1")
 	began := time.Now()
-	kubectl(t, "-n", "default", "apply", "-f", csv("0.0.1"))
+	if err := apply(t, operatorGroup+"---\n"+subscription); err != nil {
+		t.Fatal(err)
+	}
 	eventuallyPrints(t, "Succeeded", phase("0.0.1")...)
 	t.Logf("installed after %s", time.Since(began).Round(time.Second))
 
@@ -112,7 +146,7 @@ func TestCampaignOLM(t *testing.T) {
 		t.Fatalf("pods of the caches: %q, want two", before)
 	}
 	began = time.Now()
-	kubectl(t, "-n", "default", "apply", "-f", csv("0.0.2"))
+	serveCatalog(t, bundles, "0.0.2")
 	eventuallyPrints(t, "Succeeded", phase("0.0.2")...)
 	eventually(t, "the earlier version to go", func() error {
 		if out, err := run(t.Context(), "", "kubectl", phase("0.0.1")...); err == nil {

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +15,7 @@ import (
 
 const (
 	deployment = "platform-operator"
+	channel    = "stable"
 	// The Operator Lifecycle Manager makes a Service and a certificate for each Deployment
 	// with webhooks, and gives both these names (pkg/controller/install/certresources.go of
 	// operator-lifecycle-manager v0.28.0).
@@ -25,9 +26,7 @@ const (
 type object = map[string]any
 
 // writeOLM writes to dist/olm the bundle for the Operator Lifecycle Manager, as folders, made
-// of the objects of install.yaml. The file olm/rbac.yaml has the accounts and permissions
-// that OLM creates itself if it installs a bundle from a catalog, and expects to exist if a
-// ClusterServiceVersion is applied directly.
+// of the objects of install.yaml, and the file-based catalog catalog.yaml, which contains it.
 func (r release) writeOLM() error {
 	raw, err := os.ReadFile(filepath.Join(r.dist, "install.yaml"))
 	if err != nil {
@@ -59,13 +58,13 @@ func (r release) writeOLM() error {
 type bundle struct {
 	version, replaces, source string
 
-	crds, rbac, webhooks           []object
+	crds, webhooks                 []object
 	deployments                    []any
 	clusterPermissions, permission []any // rules
 }
 
 // add sorts an object of install.yaml in. What OLM makes itself is left out: the namespace,
-// the Service and the certificate of webhooks, and roles for users.
+// the Service and the certificate of webhooks, the account, and roles for users.
 func (b *bundle) add(o object) error {
 	meta, _ := o["metadata"].(object)
 	name, _ := meta["name"].(string)
@@ -76,9 +75,6 @@ func (b *bundle) add(o object) error {
 		b.addWebhooks(o)
 	case "Deployment":
 		return b.addDeployment(o)
-	case "ServiceAccount":
-		delete(meta, "namespace") // the one in which it is applied
-		b.rbac = append(b.rbac, o)
 	case "ClusterRole":
 		if name == "platform-operator-manager" {
 			b.clusterPermissions = o["rules"].([]any)
@@ -156,17 +152,18 @@ func (b *bundle) addWebhooks(o object) {
 }
 
 func (b *bundle) files() map[string][]byte {
+	csv := b.clusterServiceVersion()
 	files := map[string][]byte{
 		"metadata/annotations.yaml": encodeYAML(object{"annotations": object{
 			"operators.operatorframework.io.bundle.mediatype.v1":       "registry+v1",
 			"operators.operatorframework.io.bundle.manifests.v1":       "manifests/",
 			"operators.operatorframework.io.bundle.metadata.v1":        "metadata/",
 			"operators.operatorframework.io.bundle.package.v1":         title,
-			"operators.operatorframework.io.bundle.channels.v1":        "stable",
-			"operators.operatorframework.io.bundle.channel.default.v1": "stable",
+			"operators.operatorframework.io.bundle.channels.v1":        channel,
+			"operators.operatorframework.io.bundle.channel.default.v1": channel,
 		}}),
-		"manifests/platform-operator.clusterserviceversion.yaml": encodeYAML(b.clusterServiceVersion()),
-		"rbac.yaml": encodeYAML(slices.Concat(b.rbac, b.bindings())...),
+		"manifests/platform-operator.clusterserviceversion.yaml": encodeYAML(csv),
+		"catalog.yaml": encodeYAML(b.catalog(csv)...),
 	}
 	for _, crd := range b.crds {
 		files["manifests/"+crd["metadata"].(object)["name"].(string)+".yaml"] = encodeYAML(crd)
@@ -174,26 +171,34 @@ func (b *bundle) files() map[string][]byte {
 	return files
 }
 
-// bindings are the permissions of the account as RBAC. The account is that of the namespace
-// default unless the file is edited, because a ClusterRoleBinding has to name one.
-func (b *bundle) bindings() []object {
-	const group = "rbac.authorization.k8s.io"
-	rule := func(kind, name string, fields object) object {
-		o := object{"apiVersion": group + "/v1", "kind": kind, "metadata": object{"name": name}}
-		maps.Copy(o, fields)
-		return o
+// catalog returns the package, its channel and the bundle as opm serves them. The bundle is
+// inside, so that no image of it has to be published and unpacked.
+func (b *bundle) catalog(csv object) []object {
+	name := csv["metadata"].(object)["name"]
+	property := func(kind string, value object) object { return object{"type": kind, "value": value} }
+	properties := []any{property("olm.package", object{"packageName": title, "version": b.version})}
+	for _, o := range append([]object{csv}, b.crds...) {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			panic(err) // it was decoded
+		}
+		properties = append(properties, property("olm.bundle.object", object{"data": raw}))
 	}
-	bind := func(kind, name string) object {
-		return object{
-			"roleRef":  object{"apiGroup": group, "kind": kind, "name": name},
-			"subjects": []any{object{"kind": "ServiceAccount", "name": deployment, "namespace": "default"}},
+	for _, crd := range b.crds {
+		spec := crd["spec"].(object)
+		for _, v := range spec["versions"].([]any) {
+			gvk := object{"group": spec["group"], "kind": spec["names"].(object)["kind"], "version": v.(object)["name"]}
+			properties = append(properties, property("olm.gvk", gvk))
 		}
 	}
+	entry := object{"name": name}
+	if b.replaces != "" {
+		entry["replaces"] = title + ".v" + b.replaces
+	}
 	return []object{
-		rule("ClusterRole", "platform-operator-manager", object{"rules": b.clusterPermissions}),
-		rule("ClusterRoleBinding", "platform-operator-manager", bind("ClusterRole", "platform-operator-manager")),
-		rule("Role", deployment, object{"rules": b.permission}),
-		rule("RoleBinding", deployment, bind("Role", deployment)),
+		{"schema": "olm.package", "name": title, "defaultChannel": channel},
+		{"schema": "olm.channel", "name": channel, "package": title, "entries": []any{entry}},
+		{"schema": "olm.bundle", "name": name, "package": title, "properties": properties},
 	}
 }
 

@@ -118,7 +118,7 @@ func All() []Addon {
 			hint: "cluster exec -- kubectl explain servicemonitor.spec",
 		},
 		{
-			Name: "olm", What: "the operator of the Operator Lifecycle Manager, without catalogs",
+			Name: "olm", What: "the operator of the Operator Lifecycle Manager, without its catalogs",
 			crds: moduleFiles{"github.com/operator-framework/api", olmAPIVersion, []string{"crds/*.yaml"}},
 			program: build.Artifact{
 				Name: "olm", Version: olmVersion, Dir: "bin", Programs: []string{"olm"}, Takes: "4 min",
@@ -127,6 +127,17 @@ func All() []Addon {
 			},
 			image: "operator-framework/olm", manifest: "olm.yaml", space: "olm",
 			hint: "cluster exec -- kubectl get clusterserviceversions -A",
+		},
+		{
+			Name: "olm-catalogs", What: "the Operator Lifecycle Manager with CatalogSources and Subscriptions",
+			needs: []string{"olm"},
+			program: build.Artifact{
+				Name: "olm-catalogs", Version: olmVersion, Dir: "bin", Programs: []string{"catalog"}, Takes: "4 min",
+				Module: "olm", Sources: []string{"go.mod", "go.sum"},
+				Packages: []string{olm + "/cmd/catalog"}, LDFlags: "-s -w",
+			},
+			image: "operator-framework/olm-catalogs", manifest: "olm-catalogs.yaml", space: "olm",
+			hint: "cluster exec -- kubectl get subscriptions -A",
 		},
 	}
 }
