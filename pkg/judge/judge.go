@@ -80,7 +80,10 @@ func Parse(message string) (Verdict, bool) {
 	return v, true
 }
 
-const uncounted = "the requests are not counted: "
+const (
+	uncounted = "the requests are not counted: "
+	counted   = "the requests are counted now" // after the former
+)
 
 // ParseUncounted returns why the requests to a pod are not known, if that is the termination
 // message, and "" if it is another one.
@@ -95,7 +98,7 @@ func ParseUncounted(message string) string {
 // IsReport reports whether a container ended with this message only to report it.
 func IsReport(message string) bool {
 	_, verdict := Parse(message)
-	return verdict || ParseUncounted(message) != ""
+	return verdict || ParseUncounted(message) != "" || strings.TrimSpace(message) == counted
 }
 
 // z is the 97.5th percentile of the normal distribution: the interval between the bounds

@@ -37,14 +37,14 @@ type Source interface {
 // what the API server learns. When it is started again, it does not judge, unless the pod
 // exceeded the limit: while it is a canary, it returns again, so that the pod is not ready
 // most of the time. Counts that cannot be read during the whole hold are reported in the
-// same way, once.
+// same way, and so is that they can be read afterwards.
 func Run(ctx context.Context, source Source, files Files, every time.Duration) error {
 	ended, err := read(files.Verdict)
 	if err != nil {
 		return err
 	}
 	verdict, known := Parse(ended)
-	h := hold{source: source, reported: ended != ""}
+	h := hold{source: source, reported: ParseUncounted(ended) != ""}
 	for {
 		settings, err := files.held()
 		switch {
@@ -82,6 +82,8 @@ func (h *hold) judge(ctx context.Context, s *Settings) string {
 	requests, failed, err := h.source.total(ctx, s)
 	after := time.Since(h.began)
 	switch {
+	case err == nil && h.reported:
+		return counted
 	case h.began.IsZero():
 		h.began, h.requests, h.failed = time.Now(), requests, failed
 	case err == nil:

@@ -86,41 +86,44 @@ func TestScraper_AddsUpOverRestarts(t *testing.T) {
 // canary, and an endpoint that does not answer is reported once.
 func TestRun_Metrics(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer  string
-		want    string // "" for none
-		restart bool   // of the container, after its report
+		answer    string
+		want      string // "" for none
+		restarted string // the message of the next run of the container, "" for none
 	}{
-		"errors":                {answer: "http_requests_total{code=\"200\"} %[1]d\nhttp_requests_total{code=\"502\"} %[1]d\n", want: "more than the limit of 5%"},
+		"errors":                {answer: "http_requests_total{code=\"200\"} %[1]d0\nhttp_requests_total{code=\"502\"} %[1]d0\n", want: "more than the limit of 5%", restarted: "more than the limit of 5%"},
 		"none":                  {answer: "http_requests_total{code=\"200\"} %[1]d0\n", want: "within the limit of 5%"},
 		"only those of its own": {answer: "http_requests_total{code=\"200\"} %[1]d\n"},
 		"no counter":            {answer: "up 1 %[1]d\n", want: "/metrics has no counter http_requests_total"},
 		"an error":              {want: "/metrics answers 404 Not Found"},
-		"reported once":         {want: "/metrics answers 404 Not Found", restart: true},
+		"an error for a while":  {answer: "late", want: "/metrics answers 404 Not Found", restarted: counted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPod(t)
 			var n atomic.Int64
 			m := application(t, func(w http.ResponseWriter, _ *http.Request) {
-				if tc.answer == "" {
+				switch {
+				case tc.answer == "late" && p.message() != "":
+					_, _ = fmt.Fprintln(w, `http_requests_total{code="200"} 1`)
+				case tc.answer == "" || tc.answer == "late":
 					w.WriteHeader(http.StatusNotFound)
+				default:
+					_, _ = fmt.Fprintf(w, tc.answer, n.Add(1))
 				}
-				_, _ = fmt.Fprintf(w, tc.answer, n.Add(1))
 			})
 			p.write(CanaryFile, Settings{Template: "abc", MaxErrorRatio: "5%", MinRequests: 20, Metrics: m}.Encode())
-			run := func() bool {
-				ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
-				defer stop()
-				if err := Run(ctx, NewScraper(time.Second), p.files, time.Millisecond); err != nil {
-					t.Error(err)
+			for _, want := range []string{tc.want, tc.restarted} {
+				limit := time.Minute
+				if want == "" {
+					limit = 200 * time.Millisecond
 				}
-				return ctx.Err() == nil
-			}
-			if ended := run(); ended != (tc.want != "") || !strings.HasSuffix(p.message(), tc.want) || ended && !IsReport(p.message()) {
-				t.Errorf("ended %v: %q", ended, p.message())
-			}
-			if tc.restart && run() {
-				t.Error("reported twice")
+				ctx, stop := context.WithTimeout(t.Context(), limit)
+				err := Run(ctx, NewScraper(10*time.Second), p.files, time.Millisecond)
+				ended := ctx.Err() == nil
+				stop()
+				if err != nil || ended != (want != "") || ended && !(strings.HasSuffix(p.message(), want) && IsReport(p.message())) {
+					t.Errorf("ended %v: %q %v", ended, p.message(), err)
+				}
 			}
 		})
 	}

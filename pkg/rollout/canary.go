@@ -249,7 +249,7 @@ func (p *progress) reportHold() {
 	left, ok := d.holdLeft(p.dep, p.pods, p.out.Now)
 	cause := d.uncounted(p.pods)
 	switch {
-	case cause != "":
+	case cause != "" && left <= 0: // without a time, the first one
 		p.state.Ready = conditions.Condition{Reason: msgUncounted.Reason(), Message: msgUncounted.Quoting(cause, d.Serving.Number)}
 	case !ok:
 		p.state.Ready = conditions.False(msgCanaryManual, d.Serving.Number, d.Serving.Number)
