@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -213,17 +214,14 @@ func (l *lab) restart(ctx context.Context, program string) (err error) {
 	if err := l.current.lead(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := l.client.Create(ctx, webServer(metav1.NamespaceDefault, "dry-run"), client.DryRunAll)
-		if err == nil {
-			return nil
-		}
-		if err := errors.Join(sleep(ctx, 200*time.Millisecond), ctx.Err()); err != nil {
-			return fmt.Errorf("no WebServer can be created: %w", err)
-		}
+	var last error
+	if err := wait(ctx, patience, "a WebServer that can be created", func() (bool, error) {
+		last = l.client.Create(ctx, webServer(metav1.NamespaceDefault, "dry-run"), client.DryRunAll)
+		return last == nil, nil
+	}); err != nil {
+		return errors.Join(err, last)
 	}
+	return nil
 }
 
 // stop ends the current operator, if any.
@@ -279,20 +277,11 @@ func isReady(u *unstructured.Unstructured) bool {
 
 // wait polls until ok returns true or an error.
 func wait(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("timed out after "+limit.String()))
-	defer cancel()
-	for {
-		done, err := ok()
-		if done && err == nil {
-			return nil
-		}
-		if err == nil {
-			err = sleep(ctx, 10*time.Millisecond)
-		}
-		if err != nil {
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
+	err := utilwait.PollUntilContextTimeout(ctx, 10*time.Millisecond, limit, true, func(context.Context) (bool, error) { return ok() })
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, context.Cause(ctx)))
 	}
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -23,7 +23,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -190,12 +189,6 @@ func (e *Env) Stop() error {
 		return e.lock.Close()
 	}
 	return nil
-}
-
-// watch watches the objects that change after a resource version, or all if it is
-// empty.
-func (e *Env) watch(ctx context.Context, list client.ObjectList, since string) (watch.Interface, error) {
-	return e.Admin.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}})
 }
 
 // Eventually waits until ok returns true. Otherwise it returns the last error of

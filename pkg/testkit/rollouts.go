@@ -19,36 +19,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// follow calls do for each object that changes, until ctx ends or something fails.
+func (e *Env) follow(ctx context.Context, list client.ObjectList, failed <-chan error, do func(client.Object) error) error {
+	for since := e.since; ctx.Err() == nil; since = "" { // it may be too old for another watch
+		w, err := e.Admin.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}})
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", list, err)
+		}
+		for open := true; open; {
+			var ev watch.Event
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-failed:
+				return err
+			case ev, open = <-w.ResultChan():
+			}
+			if o, ok := ev.Object.(client.Object); ok && (ev.Type == watch.Added || ev.Type == watch.Modified) {
+				if err := do(o); err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+		}
+		w.Stop()
+	}
+	return nil
+}
+
 // Rollouts simulates the Deployment controller and the kubelets: every Deployment
 // is rolled out and available soon, independently of the others, unless its image
 // has the tag "bad". It returns when ctx ends.
-func (e *Env) Rollouts(ctx context.Context) error { return e.rollouts(ctx, e.since) }
-
-func (e *Env) rollouts(ctx context.Context, since string) error {
-	w, err := e.watch(ctx, &appsv1.DeploymentList{}, since)
-	if err != nil {
-		return fmt.Errorf("watching Deployments: %w", err)
-	}
-	defer w.Stop()
+func (e *Env) Rollouts(ctx context.Context) error {
 	c := &deploymentController{env: e, pending: map[client.ObjectKey]*appsv1.Deployment{}, failed: make(chan error, 1)}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-c.failed:
-			return err
-		case ev, open := <-w.ResultChan():
-			if !open {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return e.rollouts(ctx, "") // the server closed the watch; since may be too old for another one
-			}
-			if d, ok := ev.Object.(*appsv1.Deployment); ok && ev.Type != watch.Deleted {
-				c.enqueue(ctx, d)
-			}
-		}
-	}
+	return e.follow(ctx, &appsv1.DeploymentList{}, c.failed, func(o client.Object) error {
+		c.enqueue(ctx, o.(*appsv1.Deployment))
+		return nil
+	})
 }
 
 // deploymentController rolls out Deployments, at most one version of each at a time.
@@ -143,7 +149,7 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 		Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now},
+			availability(true),
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastUpdateTime: now, LastTransitionTime: now},
 		},
 	}
@@ -151,14 +157,20 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 		was := before.Status.AvailableReplicas
 		d.Status.Replicas, d.Status.UpdatedReplicas = was+1, 1
 		d.Status.ReadyReplicas, d.Status.AvailableReplicas, d.Status.UnavailableReplicas = was, was, 1
-		if was == 0 {
-			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
-		}
+		d.Status.Conditions[0] = availability(was > 0)
 		d.Status.Conditions[1].Status, d.Status.Conditions[1].Reason = corev1.ConditionFalse, "ProgressDeadlineExceeded"
 		// The failing pod was created before, and timestamps have whole seconds.
 		d.Status.Conditions[1].LastTransitionTime = metav1.NewTime(now.Add(time.Second))
 	}
 	return e.rollOut(ctx, d, before)
+}
+
+func availability(enough bool) appsv1.DeploymentCondition {
+	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()}
+	if !enough {
+		c.Status, c.Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
+	}
+	return c
 }
 
 func (e *Env) rollOut(ctx context.Context, d, before *appsv1.Deployment) error {
@@ -176,15 +188,12 @@ func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error 
 	if available >= n {
 		return nil
 	}
-	before, now := d.DeepCopy(), metav1.Now()
-	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now}
-	if _, unavailable := RolloutBounds(d); int(available) < int(n)-unavailable {
-		c.Status, c.Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
-	}
+	before := d.DeepCopy()
+	_, unavailable := RolloutBounds(d)
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n,
 		ReadyReplicas: available, AvailableReplicas: available, UnavailableReplicas: n - available,
-		Conditions: []appsv1.DeploymentCondition{c},
+		Conditions: []appsv1.DeploymentCondition{availability(int(available) >= int(n)-unavailable)},
 	}
 	if err := e.rollOut(ctx, d, before); err != nil {
 		return err
@@ -198,12 +207,10 @@ func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error 
 
 // hold writes the status of a Deployment whose new pods are never available.
 func (e *Env) hold(ctx context.Context, d *appsv1.Deployment, n, surge int32) error {
-	before, now := d.DeepCopy(), metav1.Now()
+	before := d.DeepCopy()
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: d.Generation, Replicas: n + surge, UpdatedReplicas: surge, ReadyReplicas: n + surge, AvailableReplicas: n, UnavailableReplicas: surge,
-		Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: now, LastTransitionTime: now},
-		},
+		Conditions: []appsv1.DeploymentCondition{availability(true)},
 	}
 	return e.rollOut(ctx, d, before)
 }
@@ -305,32 +312,8 @@ func (e *Env) awaitReceipt(ctx context.Context, p *corev1.Pod) {
 // Kubelet simulates the scheduler and the kubelets for pods without scheduling
 // gates: each runs and is ready immediately, or crashes if its image has the tag
 // "bad". It returns when ctx ends.
-func (e *Env) Kubelet(ctx context.Context) error { return e.kubelet(ctx, e.since) }
-
-func (e *Env) kubelet(ctx context.Context, since string) error {
-	w, err := e.watch(ctx, &corev1.PodList{}, since)
-	if err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case ev, open := <-w.ResultChan():
-			if !open {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return e.kubelet(ctx, "")
-			}
-			if p, ok := ev.Object.(*corev1.Pod); ok && ev.Type != watch.Deleted {
-				if err := e.runPod(ctx, p); err != nil && ctx.Err() == nil {
-					return err
-				}
-			}
-		}
-	}
+func (e *Env) Kubelet(ctx context.Context) error {
+	return e.follow(ctx, &corev1.PodList{}, nil, func(o client.Object) error { return e.runPod(ctx, o.(*corev1.Pod)) })
 }
 
 func (e *Env) runPod(ctx context.Context, p *corev1.Pod) error {

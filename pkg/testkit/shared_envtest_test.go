@@ -62,7 +62,7 @@ func TestStartShared_HidesEarlierTests(t *testing.T) {
 	if rs, err := second.Audit.Requests(t.Context(), ns); err != nil || len(rs) != 0 {
 		t.Errorf("error %v, requests of the earlier tests: %v", err, rs)
 	}
-	w, err := second.watch(t.Context(), &appsv1.DeploymentList{}, second.since)
+	w, err := second.Admin.Watch(t.Context(), &appsv1.DeploymentList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: second.since}})
 	if err != nil {
 		t.Fatal(err)
 	}

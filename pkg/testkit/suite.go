@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -129,7 +130,7 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 	l.Expect("an annotation on the object")
 
 	for _, child := range s.Children(name) {
-		l.Edit(child, child.GetName(), func() { child.SetLabels(with(child.GetLabels(), "team", "a")) })
+		l.Edit(child, child.GetName(), func() { child.SetLabels(labels.Merge(child.GetLabels(), labels.Set{"team": "a"})) })
 	}
 	l.Expect("labels of other clients on the children")
 
@@ -164,18 +165,9 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 // Orphaning counts the requests of a deletion with the policy Orphan, and checks
 // the remaining children.
 func (e *Env) Orphaning(t *testing.T, s KindUnderTest) {
-	l := e.NewSandbox(t, s.Subject).Start()
-	const name = "web"
-	obj := s.New(l.Namespace, name)
-	s.Orphan(obj)
-	if obj.GetDeletionPolicy() != common.DeletionPolicyOrphan {
-		t.Fatal("the specimen's object does not orphan")
-	}
-	obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
-	began := time.Now()
-	l.Create(obj)
-	l.Ready(obj, name)
-	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create", s.creation(name)...)
+	l, obj, took := e.orphaning(t, s)
+	name := obj.GetName()
+	l.ExpectOf(took+s.slack(), s.status(), "create", s.creation(name)...)
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
@@ -184,17 +176,29 @@ func (e *Env) Orphaning(t *testing.T, s KindUnderTest) {
 	s.released(l, name)
 }
 
+// orphaning creates an object with the policy Orphan, and returns how long it took to become
+// Ready.
+func (e *Env) orphaning(t *testing.T, s KindUnderTest) (l *Sandbox, obj converge.Object, took time.Duration) {
+	t.Helper()
+	l = e.NewSandbox(t, s.Subject).Start()
+	obj = s.New(l.Namespace, "web")
+	s.Orphan(obj)
+	if obj.GetDeletionPolicy() != common.DeletionPolicyOrphan {
+		t.Fatal("the specimen's object does not orphan")
+	}
+	obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
+	began := time.Now()
+	l.Create(obj)
+	l.Ready(obj, obj.GetName())
+	return l, obj, time.Since(began)
+}
+
 // OrphaningUndecided deletes an object for which no template can be selected,
 // because its pinned revision does not exist: it is deleted nevertheless, and
 // orphans its children.
 func (e *Env) OrphaningUndecided(t *testing.T, s KindUnderTest) {
-	l := e.NewSandbox(t, s.Subject).Start()
-	const name = "web"
-	obj := s.New(l.Namespace, name)
-	s.Orphan(obj)
-	obj.SetFinalizers([]string{naming.Finalizer})
-	l.Create(obj)
-	l.Ready(obj, name)
+	l, obj, _ := e.orphaning(t, s)
+	name := obj.GetName()
 	pin := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"rollout":{"pinnedRevision":99}}}`))
 	if err := l.Admin.Patch(t.Context(), obj, pin); err != nil {
 		t.Fatal(err)
@@ -337,14 +341,6 @@ func (e *Env) Unowned(t *testing.T, s KindUnderTest, theirs ...client.Object) {
 			l.Ready(obj, "web")
 		})
 	}
-}
-
-func with(labels map[string]string, k, v string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[k] = v
-	return labels
 }
 
 // Namespaces runs the operator for two of three namespaces. Objects in the third

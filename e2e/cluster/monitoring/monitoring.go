@@ -85,11 +85,6 @@ func apiServer() object {
 
 // serviceMonitor contains the fields of the spec that are implemented.
 type serviceMonitor struct {
-	JobLabel          string `json:"jobLabel"`
-	NamespaceSelector struct {
-		Any        bool     `json:"any"`
-		MatchNames []string `json:"matchNames"`
-	} `json:"namespaceSelector"`
 	Selector struct {
 		MatchLabels map[string]string `json:"matchLabels"`
 	} `json:"selector"`
@@ -101,7 +96,6 @@ type endpoint struct {
 	Scheme          string `json:"scheme"`
 	Path            string `json:"path"`
 	Interval        string `json:"interval"`
-	ScrapeTimeout   string `json:"scrapeTimeout"`
 	HonorLabels     bool   `json:"honorLabels"`
 	BearerTokenFile string `json:"bearerTokenFile"`
 	TLSConfig       *struct {
@@ -128,23 +122,12 @@ func scrapeConfigs(m Object, secret ReadSecret, files map[string][]byte) ([]any,
 	if err := d.Decode(&spec); err != nil {
 		return nil, fmt.Errorf("a field that the add-on does not implement: %w", err)
 	}
-	namespaces := spec.NamespaceSelector.MatchNames
-	switch {
-	case spec.NamespaceSelector.Any:
-		namespaces = []string{""}
-	case len(namespaces) == 0:
-		namespaces = []string{m.Metadata.Namespace}
-	}
-	var discovery []any
-	for _, ns := range namespaces {
-		discovery = append(discovery, object{"url": discoveryURL + ns, "refresh_interval": "2s"})
-	}
 	var configs []any
 	for i, e := range spec.Endpoints {
 		c := object{
 			"job_name":        fmt.Sprintf("serviceMonitor/%s/%s/%d", m.Metadata.Namespace, m.Metadata.Name, i),
 			"honor_labels":    e.HonorLabels,
-			"http_sd_configs": discovery,
+			"http_sd_configs": []any{object{"url": discoveryURL + m.Metadata.Namespace, "refresh_interval": "2s"}},
 			"relabel_configs": relabelings(spec, e),
 		}
 		for key, value := range map[string]string{
@@ -182,9 +165,6 @@ const defaultTimeout = 10 * time.Second
 
 // timeout returns the timeout of a scrape, which must not be longer than the interval.
 func timeout(e endpoint) string {
-	if e.ScrapeTimeout != "" || e.Interval == "" {
-		return e.ScrapeTimeout
-	}
 	if interval, err := time.ParseDuration(e.Interval); err == nil && interval < defaultTimeout {
 		return e.Interval
 	}
@@ -209,11 +189,6 @@ func relabelings(spec serviceMonitor, e endpoint) []any {
 		{"namespace", "namespace"}, {"service_name", "service"}, {"pod_name", "pod"}, {"pod_container_name", "container"}, {"service_name", "job"},
 	} {
 		all = append(all, object{"source_labels": []string{meta + l.from}, "target_label": l.to})
-	}
-	if spec.JobLabel != "" {
-		all = append(all, object{
-			"source_labels": []string{meta + "service_label_" + notInLabels.ReplaceAllString(spec.JobLabel, "_")}, "target_label": "job", "regex": "(.+)",
-		})
 	}
 	return append(all, object{"target_label": "endpoint", "replacement": e.Port})
 }

@@ -58,56 +58,25 @@ func (c Campaign) run(ctx context.Context, s Scenario, at point, ref *reference)
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	err := r.play(ctx)
-	if err := r.close(context.WithoutCancel(ctx)); err != nil {
-		return nil, err
-	}
-	return r.result, err
+	defer r.kill()
+	return r.result, r.play(ctx)
 }
 
 // open creates the namespace.
 func (r *run) open(ctx context.Context) error {
-	for _, o := range r.Parents {
-		gvk, err := apiutil.GVKForObject(o, r.Env.Scheme)
-		if err != nil {
-			return err
-		}
-		r.parents = append(r.parents, gvk)
-	}
-	r.kinds = append(r.kinds, r.parents...)
-	for _, o := range r.Subject.Children {
+	for _, o := range slices.Concat(r.Parents, r.Subject.Children) {
 		gvk, err := apiutil.GVKForObject(o, r.Env.Scheme)
 		if err != nil {
 			return err
 		}
 		r.kinds = append(r.kinds, gvk)
 	}
+	r.parents = r.kinds[:len(r.Parents)]
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
 	if err := r.Env.Admin.Create(ctx, ns); err != nil {
 		return fmt.Errorf("making a namespace: %w", err)
 	}
 	r.world = World{Client: r.Env.Admin, Namespace: ns.Name}
-	return nil
-}
-
-// close stops the operators and clears the namespace, because the IP range of
-// Services is small.
-func (r *run) close(ctx context.Context) error {
-	r.kill()
-	items, err := list(ctx, r.Env.Admin, r.kinds, r.world.Namespace)
-	if err != nil {
-		return err
-	}
-	for _, u := range items {
-		if len(u.GetFinalizers()) > 0 {
-			if err := r.Env.Admin.Patch(ctx, &u, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("clearing the namespace: %w", err)
-			}
-		}
-		if err := r.Env.Admin.Delete(ctx, &u, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("clearing the namespace: %w", err)
-		}
-	}
 	return nil
 }
 

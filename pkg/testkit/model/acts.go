@@ -31,10 +31,14 @@ var childKinds = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "ControllerRevision"},
 }
 
+func gvkOf(kind string) schema.GroupVersionKind {
+	return childKinds[slices.IndexFunc(childKinds, func(k schema.GroupVersionKind) bool { return k.Kind == kind })]
+}
+
 // child reads a child; the error is errSkip if it does not exist.
 func (w *World) child(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(childKinds[slices.IndexFunc(childKinds, func(k schema.GroupVersionKind) bool { return k.Kind == ref.Kind })])
+	u.SetGroupVersionKind(gvkOf(ref.Kind))
 	err := w.env.Admin.Get(ctx, client.ObjectKey{Namespace: w.ns, Name: ref.Name}, u)
 	if apierrors.IsNotFound(err) {
 		return nil, errSkip
@@ -100,21 +104,14 @@ func (w *World) scale(ctx context.Context, replicas int32) error {
 	return err
 }
 
-func (w *World) pods(ctx context.Context) ([]corev1.Pod, error) {
-	var l corev1.PodList
-	if err := w.env.Admin.List(ctx, &l, client.InNamespace(w.ns)); err != nil {
-		return nil, fmt.Errorf("listing the pods: %w", err)
-	}
-	return l.Items, nil
-}
-
 // deletePods deletes pods. Those that show why a spec does not work are not deleted: the
 // next ones would have only a second, the deadline of most chains, to show that it works again.
 func (w *World) deletePods(ctx context.Context, most int) error {
-	pods, err := w.pods(ctx)
+	all, err := w.cluster.snapshot(ctx)
 	if err != nil {
 		return err
 	}
+	pods := all.pods
 	if len(pods) == 0 || w.memory.failing {
 		return errSkip
 	}
@@ -182,10 +179,11 @@ func (w *World) deleteInput(ctx context.Context, kind string) error {
 
 // live changes the status of the newest pods that run.
 func (w *World) live(ctx context.Context, most int, change func(*Cluster, *corev1.Pod)) error {
-	pods, err := w.pods(ctx)
+	all, err := w.cluster.snapshot(ctx)
 	if err != nil {
 		return err
 	}
+	pods := all.pods
 	created := func(p corev1.Pod) int {
 		n, _ := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:]) // the only pod has no number
 		return n

@@ -39,14 +39,14 @@ type Campaign struct {
 
 // Summary is the result of a campaign.
 type Summary struct {
-	Chains, Operations, Checks, Refused int
-	Found                               []*Result
-	Err                                 error
+	Chains, Operations, Checks int
+	Found                      []*Result
+	Err                        error
 }
 
 // String returns the summary as text.
 func (s *Summary) String() string {
-	return fmt.Sprintf("%d chains, %d operations, %d refused by admission, %d checks, %d violations", s.Chains, s.Operations, s.Refused, s.Checks, len(s.Found))
+	return fmt.Sprintf("%d chains, %d operations, %d checks, %d violations", s.Chains, s.Operations, s.Checks, len(s.Found))
 }
 
 // Run runs the campaign.
@@ -98,7 +98,7 @@ func (c *Campaign) try(ctx context.Context, seed uint64) {
 		return
 	}
 	s := &c.summary
-	s.Chains, s.Operations, s.Checks, s.Refused = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks, s.Refused+r.Refused
+	s.Chains, s.Operations, s.Checks = s.Chains+1, s.Operations+len(r.Executed), s.Checks+r.Checks
 	if len(r.Violations) == 0 || c.known[r.signature()] {
 		return
 	}
@@ -128,5 +128,5 @@ func truncated(r *Result) *Result {
 
 // signature is the same for violations that probably have the same cause.
 func (r *Result) signature() string {
-	return r.Chain.kind + " " + r.Violations[0].Oracle + " " + r.Executed[len(r.Executed)-1]
+	return r.Chain.kind.Name + " " + r.Violations[0].Oracle + " " + r.Executed[len(r.Executed)-1]
 }

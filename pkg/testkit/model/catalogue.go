@@ -35,7 +35,7 @@ type Op struct {
 // which follow soon: while most of them last, the model can expect little.
 var ends = map[string]string{
 	"pause": "resume", "suspend": "suspend-off", "quota": "quota-off", "quota-limits": "quota-off", "limit-range": "quota-off", "webhook-down": "quota-off",
-	"account-gone": "quota-off", "quota-timeout": "quota-off", "nodes-full": "nodes-added", "nodes-full-1": "nodes-added", "node-lost": "node-back", "pin-1": "unpin", "pin-99": "unpin",
+	"nodes-full": "nodes-added", "nodes-full-1": "nodes-added", "node-lost": "node-back", "pin-1": "unpin", "pin-99": "unpin",
 	"halt": "rollback",
 }
 
@@ -315,13 +315,11 @@ func life(name string, kinds []string, most int, change func(*Cluster, *corev1.P
 
 // refusals are the messages of the API server about pods that it does not create.
 var refusals = map[string]string{
-	"quota":         "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
-	"quota-limits":  "failed quota: q: must specify limits.cpu for: o",
-	"limit-range":   "minimum cpu usage per Container is 1, but request is 100m",
-	"webhook-down":  `Internal error occurred: failed calling webhook "sidecar.example.com": failed to call webhook: Post "https://sidecar.mesh.svc:443/inject?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`,
-	"account-gone":  `error looking up service account ns/o: serviceaccount "o" not found`,
-	"quota-timeout": "resource quota evaluation timed out",
-	"quota-off":     "",
+	"quota":        "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
+	"quota-limits": "failed quota: q: must specify limits.cpu for: o",
+	"limit-range":  "minimum cpu usage per Container is 1, but request is 100m",
+	"webhook-down": `Internal error occurred: failed calling webhook "sidecar.example.com": failed to call webhook: Post "https://sidecar.mesh.svc:443/inject?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`,
+	"quota-off":    "",
 }
 
 // clusterOps returns the operations that affect pods, their surroundings, revisions and the

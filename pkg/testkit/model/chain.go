@@ -27,7 +27,7 @@ type step struct {
 
 // Chain is a list of operations on an object of one kind.
 type Chain struct {
-	kind  string
+	kind  *Kind
 	steps []step
 }
 
@@ -35,7 +35,7 @@ type Chain struct {
 // operations, each followed by "!" if the next one follows immediately, and by "~"
 // if the operator becomes idle in between but the cluster does not move.
 func (c Chain) String() string {
-	words := []string{c.kind + ":"}
+	words := []string{c.kind.Name + ":"}
 	for _, s := range c.steps {
 		words = append(words, s.op+string(s.pace))
 	}
@@ -48,15 +48,15 @@ func ParseChain(s string) (Chain, error) {
 	if len(words) == 0 || !strings.HasSuffix(words[0], ":") {
 		return Chain{}, fmt.Errorf("a chain begins with its kind and a colon: %q", s)
 	}
-	c := Chain{kind: strings.TrimSuffix(words[0], ":")}
-	k, err := kindNamed(c.kind)
+	kind, err := kindNamed(strings.TrimSuffix(words[0], ":"))
 	if err != nil {
-		return c, err
+		return Chain{}, err
 	}
+	c := Chain{kind: kind}
 	for _, word := range words[1:] {
 		name := strings.TrimRight(word, "!~")
-		if o := opNamed(name); o == nil || !o.For(k) {
-			return c, fmt.Errorf("there is no operation %q for a %s", name, c.kind)
+		if o := opNamed(name); o == nil || !o.For(kind) {
+			return c, fmt.Errorf("there is no operation %q for a %s", name, kind.Name)
 		}
 		c.steps = append(c.steps, step{name, pace(word[len(name):])})
 	}
@@ -76,7 +76,6 @@ type Result struct {
 	Chain      Chain
 	Executed   []string // operations that applied
 	Checks     int
-	Refused    int
 	Violations []Violation
 	Log        []string
 	// Seed is that of the chain, and Repeated reports whether the violation happened again.
@@ -96,22 +95,14 @@ func (r *Result) String() string {
 
 // Run executes a chain in a namespace of its own, until the first violation.
 func Run(ctx context.Context, env *testkit.Env, c Chain) (*Result, error) {
-	k, err := kindNamed(c.kind)
-	if err != nil {
-		return nil, err
-	}
-	return run(ctx, env, c, k)
-}
-
-func run(ctx context.Context, env *testkit.Env, c Chain, k *Kind) (*Result, error) {
-	w, err := newWorld(ctx, env, k)
+	w, err := newWorld(ctx, env, c.kind)
 	if err != nil {
 		return nil, err
 	}
 	defer w.close(context.WithoutCancel(ctx))
 	r := &Result{Chain: c}
 	err = w.play(ctx, c, r)
-	r.Checks, r.Refused, r.Violations, r.Log = w.checks, w.refused, w.found, w.log
+	r.Checks, r.Violations, r.Log = w.checks, w.found, w.log
 	if err != nil {
 		return r, fmt.Errorf("%w; after:\n%s", err, strings.Join(w.log, "\n"))
 	}

@@ -43,7 +43,7 @@ func Generate(seed uint64, kinds []string) Chain {
 	if err != nil {
 		panic(err) // it is one of Kinds
 	}
-	g := &generator{r: r, kind: kind, chain: Chain{kind: kind.Name}, spec: decode(kind.Base), due: map[int]string{}}
+	g := &generator{r: r, kind: kind, chain: Chain{kind: kind}, spec: decode(kind.Base), due: map[int]string{}}
 	g.ops = slices.DeleteFunc(slices.Clone(catalogue()), func(o Op) bool { return !o.For(kind) || o.Name == opBrief })
 	creation := r.IntN(4)
 	for i := range 30 + r.IntN(15) {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -142,13 +140,6 @@ func (k *Kind) empty() *unstructured.Unstructured {
 
 // hasDeployment reports whether a Deployment runs the pods.
 func (k *Kind) hasDeployment() bool { return k.Workload.Kind == "Deployment" }
-
-func (k *Kind) workloadGVK() schema.GroupVersionKind {
-	if k.hasDeployment() {
-		return appsv1.SchemeGroupVersion.WithKind(k.Workload.Kind)
-	}
-	return corev1.SchemeGroupVersion.WithKind(k.Workload.Kind)
-}
 
 // kindNamed returns a kind by its name.
 func kindNamed(name string) (*Kind, error) {

@@ -145,12 +145,8 @@ func TestRun_FindsADefect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := kindNamed(c.kind)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sound := k.subject
-	k.subject = func(clock func() time.Time) testkit.Subject {
+	sound := c.kind.subject
+	c.kind.subject = func(clock func() time.Time) testkit.Subject {
 		s := sound(clock)
 		setup := s.Setup
 		s.Setup = func(mgr manager.Manager, _ *apply.Applier) error {
@@ -158,7 +154,7 @@ func TestRun_FindsADefect(t *testing.T) {
 		}
 		return s
 	}
-	r, err := run(t.Context(), env, c, k)
+	r, err := Run(t.Context(), env, c)
 	if err != nil {
 		t.Fatal(err)
 	}

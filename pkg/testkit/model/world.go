@@ -62,7 +62,6 @@ type World struct {
 	log      []string
 	writes   int // accepted from operators that have ended
 	checks   int
-	refused  int
 	found    []Violation
 	afterOps []func(context.Context) error // end the effects of injected faults when the next step settles
 }
@@ -189,7 +188,6 @@ func (w *World) edit(ctx context.Context, patch string) error {
 	}
 	err = w.env.Admin.Patch(ctx, u, client.RawPatch(types.MergePatchType, full), client.FieldOwner("kubectl-patch"))
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		w.refused++
 		return errSkip
 	}
 	if err != nil {
@@ -208,7 +206,6 @@ func (w *World) edit(ctx context.Context, patch string) error {
 func (w *World) admit(o map[string]any) error {
 	errs, err := w.kind.validate(o)
 	if err != nil || len(errs) > 0 {
-		w.refused++
 		return errSkip
 	}
 	return nil
@@ -335,7 +332,7 @@ func (w *World) received(ctx context.Context) (bool, error) {
 	for _, o := range []struct {
 		gvk  schema.GroupVersionKind
 		name string
-	}{{w.kind.GVK, objectName}, {w.kind.workloadGVK(), w.kind.Workload.Name}} {
+	}{{w.kind.GVK, objectName}, {gvkOf(w.kind.Workload.Kind), w.kind.Workload.Name}} {
 		live := &metav1.PartialObjectMetadata{}
 		live.SetGroupVersionKind(o.gvk)
 		key := client.ObjectKey{Namespace: w.ns, Name: o.name}

@@ -2,7 +2,7 @@
 // in the format of http_sd_configs and with the labels of kubernetes_sd_configs with
 // role endpointslice: Debian's Prometheus is built without the latter.
 //
-// GET /?namespace=NAMESPACE, on port 9099 of localhost; without a namespace, all of them.
+// GET /?namespace=NAMESPACE, on port 9099 of localhost.
 package main
 
 import (
@@ -89,10 +89,7 @@ type pod struct {
 
 // targets returns each port of each endpoint.
 func (a *api) targets(ctx context.Context, namespace string) ([]group, error) {
-	in := "/"
-	if namespace != "" {
-		in = "/namespaces/" + url.PathEscape(namespace) + "/"
-	}
+	in := "/namespaces/" + url.PathEscape(namespace) + "/"
 	var slices struct{ Items []slice }
 	var services struct{ Items []service }
 	var pods struct{ Items []pod }
