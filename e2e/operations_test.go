@@ -46,6 +46,9 @@ type operations struct {
 	values string // of the release
 	reader reader
 	users  *users
+	// earlier is the namespace of objects that the version before has created, and
+	// earlierPods are their pods.
+	earlier, earlierPods string
 
 	mu      sync.Mutex
 	refused time.Duration // because of a webhook
@@ -67,8 +70,10 @@ var operationsTried = []operation{
 	}},
 	{name: "clock a day ahead, certificate deleted", do: func(o *operations) error { return o.shiftClock("ahead") }},
 	{name: "clock a day behind, certificate deleted", do: func(o *operations) error { return o.shiftClock("behind") }},
-	{name: "downgrade to the version before", do: func(o *operations) error { return o.install(chartBefore, "image.tag=before,image.digest=") }},
-	{name: "upgrade from the version before", do: func(o *operations) error { return o.upgrade() }},
+	{name: "downgrade to the version before", do: func(o *operations) error {
+		return errors.Join(o.install(chartBefore, "image.tag=before,image.digest="), o.createEarlier())
+	}},
+	{name: "upgrade from the version before", do: func(o *operations) error { return errors.Join(o.upgrade(), o.keepsEarlier()) }},
 	{name: "production values, certificate by cert-manager, and back", do: func(o *operations) error {
 		return errors.Join(o.upgrade("-f", chart+"/values-production.yaml",
 			"metrics.serviceMonitor.enabled=false,metrics.prometheusRule.enabled=false"), o.settle(), o.upgrade(), o.settle())
@@ -238,6 +243,60 @@ func (o *operations) fail(more ...string) error {
 // settle gives all clients of a certificate the time to notice it.
 func (o *operations) settle() error { //nolint:unparam // one of several steps
 	time.Sleep(5 * time.Second)
+	return nil
+}
+
+// earlierObjects are created by the version before, and their changes are made by this one.
+var earlierObjects = []struct{ name, manifest, change string }{
+	{"webserver/web", webServerKind.manifest("web", `{image: "nginx:1.27.4", replicas: 2, config: {inline: "gzip on;"}, content: {files: {index.html: earlier}}}`), `{"spec":{"replicas":3}}`},
+	{"demoapp/app", demoApplicationKind.manifest("app", `{image: "nginx:1.27.4", replica: 2, ports: [{port: 80}]}`), `{"spec":{"replica":3}}`},
+	{"memcached/cache", memcachedKind.manifest("cache", `{size: 2}`), `{"spec":{"size":3}}`},
+	{"immortal/one", immortalKind.manifest("one", `{image: "nginx:1.27.4"}`), `{"metadata":{"labels":{"changed":"true"}}}`},
+}
+
+// createEarlier creates an object of each kind.
+func (o *operations) createEarlier() error {
+	o.earlier = namespace(o.T)
+	for _, e := range earlierObjects {
+		if _, err := run(o.Context(), e.manifest, "kubectl", "-n", o.earlier, "apply", "-f", "-"); err != nil {
+			return err
+		}
+	}
+	for _, e := range earlierObjects {
+		awaitReady(o.T, o.earlier, e.name)
+	}
+	o.earlierPods = o.podsOfEarlier()
+	return nil
+}
+
+func (o *operations) podsOfEarlier() string {
+	return kubectl(o.T, "-n", o.earlier, "get", "pods", "--sort-by=.metadata.creationTimestamp", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].restartCount}{\"\\n\"}{end}")
+}
+
+// keepsEarlier checks that the objects of the version before are Ready, without a pod that
+// was replaced, and can be changed.
+func (o *operations) keepsEarlier() error {
+	if o.earlier == "" {
+		return nil // the downgrade was not selected
+	}
+	leads(o.T)
+	time.Sleep(10 * time.Second) // the leader has reconciled all objects
+	for _, e := range earlierObjects {
+		awaitReady(o.T, o.earlier, e.name)
+	}
+	if pods := o.podsOfEarlier(); pods != o.earlierPods {
+		return fmt.Errorf("the pods of objects of the version before are now\n%s, and were\n%s", pods, o.earlierPods)
+	}
+	for _, e := range earlierObjects {
+		kubectl(o.T, "-n", o.earlier, "patch", e.name, "--type=merge", "-p", e.change)
+		eventually(o.T, e.name+" to be Ready after its change", func() error {
+			out, err := run(o.Context(), "", "kubectl", "-n", o.earlier, "get", e.name, "-o", `jsonpath={.metadata.generation} {.status.conditions[?(@.type=="Ready")].observedGeneration} {.status.conditions[?(@.type=="Ready")].status}`)
+			if f := strings.Fields(out); err == nil && (len(f) != 3 || f[0] != f[1] || f[2] != "True") {
+				err = errors.New("generation, that of Ready, and its status: " + out)
+			}
+			return err
+		})
+	}
 	return nil
 }
 
