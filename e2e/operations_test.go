@@ -71,7 +71,7 @@ var operationsTried = []operation{
 	{name: "clock a day ahead, certificate deleted", do: func(o *operations) error { return o.shiftClock("ahead") }},
 	{name: "clock a day behind, certificate deleted", do: func(o *operations) error { return o.shiftClock("behind") }},
 	{name: "downgrade to the version before", do: func(o *operations) error {
-		return errors.Join(o.install(chartBefore, "image.tag=before,image.digest="), o.createEarlier())
+		return errors.Join(o.downgrade(), o.createEarlier())
 	}},
 	{name: "upgrade from the version before", do: func(o *operations) error { return errors.Join(o.upgrade(), o.keepsEarlier()) }},
 	{name: "production values, certificate by cert-manager, and back", do: func(o *operations) error {
@@ -231,6 +231,14 @@ func (o *operations) install(from string, more ...string) error {
 
 // upgrade installs the values of the release again, with changes.
 func (o *operations) upgrade(more ...string) error { return o.install(chart, more...) }
+
+// downgrade installs the version before with its own values, because its schema refuses those
+// that it does not know.
+func (o *operations) downgrade() error {
+	_, err := helm(o.Context(), "{image: {repository: platform-operator, tag: before}}",
+		o.arguments(chartBefore, "-f", chartBefore+"/../../e2e/values.yaml", "-f", "../e2e/values-monitoring.yaml")...)
+	return err
+}
 
 // fail upgrades to an image that does not exist.
 func (o *operations) fail(more ...string) error {
