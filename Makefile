@@ -367,8 +367,8 @@ campaign-gitops: bin/cluster ## The samples applied by the engines of Argo CD an
 
 # OPERATOR_TESTS selects some.
 .PHONY: campaign-operator
-campaign-operator: OPERATOR_TESTS ?= ^(TestOperator_|TestPrometheus_|TestDrain_)
-campaign-operator: bin/cluster ## What make test shows without a cluster: watched namespaces, a CRD, the certificate and the Lease deleted, Prometheus, drains
+campaign-operator: OPERATOR_TESTS ?= ^(TestOperator_|TestPrometheus_|TestDrain_|TestDocumentation_CommandsRun)
+campaign-operator: bin/cluster build ## What make test shows without a cluster: watched namespaces, a CRD, the certificate and the Lease deleted, Prometheus, drains; the commands of the documentation
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	@[ "$$CLUSTER" = current ] || bin/cluster addon --build-only prometheus
@@ -427,7 +427,7 @@ campaign-rbac: bin/cluster ## Remove each permission of the operator in turn: a 
 # A short slice of it is a part of make test-e2e. INCIDENTS='webhook|node' selects some,
 # and writes no table.
 .PHONY: campaign-incident
-campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contributing/incidents.md which alerts fire; 20 minutes
+campaign-incident: bin/cluster build ## Let things go wrong, and write into docs/contributing/incidents.md which alerts fire; 20 minutes
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	@bin/cluster addon --build-only prometheus
@@ -436,7 +436,7 @@ campaign-incident: bin/cluster ## Let things go wrong, and write into docs/contr
 
 # CAUSES='quota|webhook' selects some, and writes no table.
 .PHONY: campaign-causes
-campaign-causes: bin/cluster ## Let pods fail: how soon objects name the cause, are rolled back and heal (docs/contributing/incidents.md); 15 minutes, on an idle machine
+campaign-causes: bin/cluster build ## Break objects: how soon and after how many commands users know the cause and the remedy (docs/contributing/incidents.md); 20 minutes, on an idle machine
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	$(call say,'causes of failed rollouts')

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/commands"
 )
 
 // fenced matches the YAML blocks of a page.
@@ -41,6 +43,41 @@ func TestDocumentation_ExamplesAreAccepted(t *testing.T) {
 		}
 		if examples == 0 {
 			t.Errorf("%s has no complete example", page)
+		}
+	}
+}
+
+// TestDocumentation_CommandsRun runs the commands of the README, the tasks and the runbooks, for
+// objects with the names of the examples.
+func TestDocumentation_CommandsRun(t *testing.T) {
+	campaign(t, "campaign-operator")
+	t.Parallel()
+	all, err := commands.All("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := map[bool]string{true: namespace(t), false: namespace(t)} // of runbooks, and of other pages
+	for isRunbook, objects := range map[bool]string{
+		true:  webServerKind.manifest("shop", `{image: "nginx:1.27.3", service: {type: ClusterIP}}`) + immortalKind.manifest("worker", `{image: "nginx:1.27.3"}`),
+		false: webServerKind.manifest("webserver-sample", `{image: "nginx:1.27.3", service: {type: ClusterIP}}`) + demoApplicationKind.manifest("shop", `{image: "nginx:1.27.3", ports: [{port: 80}]}`),
+	} {
+		if _, err := run(t.Context(), objects, "kubectl", "-n", ns[isRunbook], "apply", "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
+		awaitReady(t, ns[isRunbook], "--all", "webservers,immortalcontainers,demoapplications")
+	}
+	// The commands of the other pages state no namespace.
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	if _, err := shellCommand(t.Context(), fmt.Sprintf(`cp "$KUBECONFIG" %[1]s && kubectl --kubeconfig %[1]s config set-context --current --namespace=%[2]s`, config, ns[false])); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if commands.Except(c.Line) != nil {
+			continue
+		}
+		line := strings.NewReplacer("team-a", ns[true], "registry.example.com/shop:1.5.0", "nginx:1.27.4").Replace(c.Line)
+		if out, err := shellCommand(t.Context(), "export KUBECONFIG="+config+"; "+line); err != nil && !mayFail(line) {
+			t.Errorf("%s: %s\n%s%v", c.Page, line, out, err)
 		}
 	}
 }

@@ -403,7 +403,7 @@ func runbook(ctx context.Context, alertname string, replace ...string) (string, 
 				continue
 			}
 			commands++
-			printed, err := run(ctx, "", "bash", "-c", line)
+			printed, err := shellCommand(ctx, line)
 			fmt.Fprintf(&out, "$ %s\n%s", line, printed)
 			if err != nil {
 				fmt.Fprintf(&out, "%v\n", err)
@@ -419,11 +419,16 @@ func runbook(ctx context.Context, alertname string, replace ...string) (string, 
 	return out.String(), errors.Join(failed...)
 }
 
-// mayFail reports whether the exit status of a command is an answer: grep has found
-// nothing, the permission is missing, the pod has no previous container, or the
-// cluster has no cert-manager.
+// shellCommand runs a command of a page, with the plugin of bin.
+func shellCommand(ctx context.Context, line string) (string, error) {
+	return run(ctx, "", "bash", "-c", `PATH="$(realpath ../bin):$PATH"; `+line)
+}
+
+// mayFail reports whether the exit status of a command is an answer: an object is not
+// Ready, grep has found nothing, the permission is missing, the pod has no previous
+// container, or the cluster has no cert-manager.
 func mayFail(command string) bool {
-	return slices.ContainsFunc([]string{"| grep", " can-i ", " --previous", "describe certificate"}, func(s string) bool {
+	return slices.ContainsFunc([]string{"kubectl platform status", "| grep", " can-i ", " --previous", "describe certificate"}, func(s string) bool {
 		return strings.Contains(command, s)
 	})
 }
