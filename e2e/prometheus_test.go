@@ -211,7 +211,8 @@ type board struct {
 			Name, Type, Query, AllValue string
 		}
 	}
-	Panels []struct {
+	Annotations struct{ List []struct{ Name, Expr string } }
+	Panels      []struct {
 		Title   string
 		Targets []struct{ Expr string }
 	}
@@ -285,6 +286,8 @@ var mayBeEmpty = map[string]string{
 	"Drift repaired":             "the series begin when something else changes a child",
 	"Refused requests":           "the series begin with the first rejected request",
 
+	"platform-operator-object Requests": "the test does not read the exporter of nginx",
+
 	"platform-operator-kind-demoapplication Abnormal objects": "its objects are healthy",
 	"platform-operator-kind-memcached Abnormal objects":       "its objects are healthy",
 
@@ -320,7 +323,15 @@ func (p prometheus) executeAll(selected map[string]string) executed {
 	}
 	for _, b := range boards {
 		replace := p.substitutions(b, selected)
+		for _, a := range b.Annotations.List {
+			if _, err := p.query(replace.Replace(a.Expr)); err != nil {
+				p.Errorf("%s: annotation %s: %v", b.UID, a.Name, err)
+			}
+		}
 		for _, panel := range b.Panels {
+			if len(panel.Targets) == 0 { // a text
+				continue
+			}
 			hasData := func() error {
 				found := 0
 				for _, target := range panel.Targets {

@@ -180,6 +180,9 @@ They are delivered as
 * [files](../charts/platform-operator/files/dashboards) to import into Grafana. The data source is
   a variable.
 
+That of one object has the command to run, and marks its rollouts. Its pods, CPU and memory come from the kubelets (cAdvisor),
+its requests from the exporter of a WebServer.
+
 ## Reference
 
 The objective for changes is that %.0f%% are Ready within %d seconds.

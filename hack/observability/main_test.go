@@ -204,9 +204,18 @@ func produced(t *testing.T) map[string]map[string][]string {
 			add("apiserver_admission_webhook_rejection_count", l.GetName(), l.GetValue())
 		}
 	}
+	for _, m := range ofPods {
+		all[m] = map[string][]string{"namespace": nil, "pod": nil, "container": nil}
+	}
 	all["up"] = map[string][]string{}
 	all["ALERTS"] = map[string][]string{"alertname": nil, "kind": nil, "namespace": nil, "name": nil}
 	return all
+}
+
+// ofPods are metrics that the kubelets and the pods of WebServers serve.
+var ofPods = []string{
+	"container_start_time_seconds", "container_memory_working_set_bytes", "container_cpu_usage_seconds_total",
+	"nginx_http_requests_total", "webserver_http_responses_total",
 }
 
 // Prometheus adds these labels to every series.
@@ -251,6 +260,9 @@ func TestSelectors_CanHaveSeries(t *testing.T) {
 		checkSelectors(t, a.Name, a.Expr, known)
 	}
 	for _, d := range dashboards.All(kinds()) {
+		for _, a := range d.Annotations {
+			checkSelectors(t, d.UID+", "+a.Title, a.Expr, known)
+		}
 		for _, p := range d.Panels {
 			for _, q := range p.Queries {
 				checkSelectors(t, d.UID+", "+p.Title, q.Expr, known)
@@ -391,6 +403,28 @@ func TestAlerts_HaveRunbooks(t *testing.T) {
 	}
 }
 
+// A user finds there what an object uses, when it was rolled out, and the command that says
+// more.
+func TestDashboards_OfAnObject(t *testing.T) {
+	all := dashboards.All(kinds())
+	d := all[slices.IndexFunc(all, func(d dashboards.Dashboard) bool { return d.UID == dashboards.UIDObject })]
+	shown := map[string]string{}
+	for _, p := range d.Panels {
+		shown[p.Title] = p.Content + fmt.Sprint(p.Queries)
+	}
+	for _, a := range d.Annotations {
+		shown[a.Title] = a.Expr
+	}
+	for title, want := range map[string]string{
+		"Commands": "kubectl platform status $kind/$name -n $namespace", "Pods": "container_memory", "CPU": "container_cpu", "Memory": "container_memory",
+		"Requests": "nginx_http_requests_total", "Rollouts": "container_start_time_seconds", "Alerts": "ALERTS",
+	} {
+		if !strings.Contains(shown[title], want) {
+			t.Errorf("%s shows %q, not %s", title, shown[title], want)
+		}
+	}
+}
+
 var variables = regexp.MustCompile(`\$\{?([a-z]+)\b`)
 
 // Every panel is described, has a unit, and uses metrics that exist and variables
@@ -398,6 +432,9 @@ var variables = regexp.MustCompile(`\$\{?([a-z]+)\b`)
 func TestDashboards_UseRegisteredMetricsAndTheirVariables(t *testing.T) {
 	known := registered(t)
 	known["ALERTS"] = true // from Prometheus
+	for _, m := range ofPods {
+		known[m] = true
+	}
 	for _, d := range dashboards.All(kinds()) {
 		declared := map[string]bool{}
 		check := func(where, expr string) {
@@ -422,13 +459,16 @@ func TestDashboards_UseRegisteredMetricsAndTheirVariables(t *testing.T) {
 			check("variable "+v.Name, metric)
 			declared[v.Name] = true
 		}
+		for _, a := range d.Annotations {
+			check("annotation "+a.Title, a.Expr)
+		}
 		titles := map[string]bool{}
 		for _, p := range d.Panels {
 			if p.Unit == "" || !strings.HasSuffix(p.Description, ".") || titles[p.Title] {
 				t.Errorf("%s: panel %q has no unit or description, or is not the only one with its title", d.UID, p.Title)
 			}
 			titles[p.Title] = true
-			if len(p.Queries) == 0 {
+			if len(p.Queries) == 0 && p.Content == "" {
 				t.Errorf("%s: panel %q has no query", d.UID, p.Title)
 			}
 			for _, q := range p.Queries {
@@ -445,6 +485,7 @@ var required = map[string][]string{
 	"":                                      {"schemaVersion", "templating", "annotations"},
 	"time":                                  {"from", "to"},
 	"links[]":                               linkFields,
+	"annotations.list[]":                    {"name", "enable", "iconColor"},
 	"templating.list[]":                     {"type", "name"},
 	"panels[]":                              {"type"},
 	"panels[].gridPos":                      {"h", "w", "x", "y"},

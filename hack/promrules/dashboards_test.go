@@ -23,13 +23,19 @@ func TestDashboards_AreValidPromQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d struct {
-			Panels []struct {
+			Annotations struct{ List []struct{ Name, Expr string } }
+			Panels      []struct {
 				Title   string
 				Targets []struct{ Expr string }
 			}
 		}
 		if err := json.Unmarshal(raw, &d); err != nil {
 			t.Fatal(err)
+		}
+		for _, a := range d.Annotations.List {
+			if _, err := p.ParseExpr(strings.ReplaceAll(a.Expr, "$__rate_interval", "5m")); err != nil {
+				t.Errorf("%s: %s: %v", filepath.Base(f), a.Name, err)
+			}
 		}
 		for _, panel := range d.Panels {
 			for _, target := range panel.Targets {

@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/cluster/config"
 )
 
 // Dir is the folder of the configuration files in the pod.
@@ -36,7 +38,7 @@ type ReadSecret func(namespace, name, key string) ([]byte, error)
 // names. JSON is YAML, too.
 func Files(monitors, rules []Object, secret ReadSecret) (map[string][]byte, error) {
 	files := map[string][]byte{"alertmanager.yml": []byte("route: {receiver: none}\nreceivers: [{name: none}]\n")}
-	scrapes := []any{apiServer()}
+	scrapes := []any{apiServer(), kubelets()}
 	for _, m := range monitors {
 		configs, err := scrapeConfigs(m, secret, files)
 		if err != nil {
@@ -80,6 +82,22 @@ func apiServer() object {
 		"metric_relabel_configs": []any{
 			object{"action": "keep", "source_labels": []string{"__name__"}, "regex": "apiserver_admission_webhook_rejection_count"},
 		},
+	}
+}
+
+// kubelets returns the scrape configuration of the containers of the first two nodes,
+// through the API server.
+func kubelets() object {
+	return object{
+		"job_name": "kubelet", "scheme": "https", "scrape_interval": "10s", "scrape_timeout": "10s", "honor_labels": true,
+		"authorization":  object{"credentials_file": apiServerReader + "token"},
+		"tls_config":     object{"ca_file": apiServerReader + "ca.crt"},
+		"static_configs": []any{object{"targets": []string{config.NodeName(1), config.NodeName(2)}}},
+		"relabel_configs": []any{
+			object{"source_labels": []string{"__address__"}, "target_label": "__metrics_path__", "replacement": "/api/v1/nodes/$1/proxy/metrics/resource"},
+			object{"target_label": "__address__", "replacement": "kubernetes.default.svc:443"},
+		},
+		"metric_relabel_configs": []any{object{"action": "keep", "source_labels": []string{"__name__"}, "regex": "container_.*"}},
 	}
 }
 

@@ -13,7 +13,18 @@ import (
 type Dashboard struct {
 	UID, Title, Description string
 	Variables               []Variable
+	Annotations             []Annotation
 	Panels                  []Panel
+}
+
+// Annotation marks times in all graphs.
+type Annotation struct {
+	Title, Expr string
+	// Text describes a series of the expression.
+	Text  string
+	Color string
+	// AtValue reports that the values are the times, in milliseconds.
+	AtValue bool
 }
 
 // Variable is a variable whose values are those of a label.
@@ -33,6 +44,7 @@ const (
 	TimeSeries Type = "timeseries"
 	Stat       Type = "stat"
 	Table      Type = "table"
+	Text       Type = "text"
 )
 
 // Panel is a panel. The width of a dashboard is 24.
@@ -47,6 +59,8 @@ type Panel struct {
 	Steps []Step
 	// Links are followed from a value.
 	Links []Link
+	// Content is the Markdown of a text.
+	Content string
 }
 
 // Query is a query of a panel.
@@ -70,9 +84,9 @@ const (
 
 var (
 	kindVariable      = Variable{Name: "kind", Title: "Kind", Values: "label_values(platform_operator_objects, kind)", All: true}
-	oneKind           = Variable{Name: "kind", Title: "Kind", Values: "label_values(platform_operator_object_abnormal, kind)"}
+	oneKind           = Variable{Name: "kind", Title: "Kind", Values: "label_values(platform_operator_objects, kind)"}
 	namespaceVariable = Variable{Name: "namespace", Title: "Namespace", Values: `label_values(platform_operator_objects{kind=~"$kind"}, namespace)`, All: true}
-	oneNamespace      = Variable{Name: "namespace", Title: "Namespace", Values: `label_values(platform_operator_object_abnormal{kind=~"$kind"}, namespace)`}
+	oneNamespace      = Variable{Name: "namespace", Title: "Namespace", Values: `label_values(platform_operator_objects{kind=~"$kind"}, namespace)`}
 	nameVariable      = Variable{Name: "name", Title: "Object", Values: `label_values(platform_operator_object_abnormal{kind=~"$kind", namespace=~"$namespace"}, name)`}
 	jobVariable       = Variable{Name: "job", Title: "Job", Values: `label_values(leader_election_master_status{name="platform-operator"}, job)`}
 )
@@ -94,8 +108,8 @@ func All(kinds []string) []Dashboard {
 func fleet() Dashboard {
 	return Dashboard{
 		UID: UIDFleet, Title: "Platform operator / Fleet", Description: "All objects of the platform operator.",
-		Variables: []Variable{kindVariable, namespaceVariable},
-		Panels:    append(objectPanels(`kind=~"$kind"`), alertPanel()),
+		Variables: []Variable{kindVariable, namespaceVariable}, Annotations: failures(`kind=~"$kind"`),
+		Panels: append(objectPanels(`kind=~"$kind"`), alertPanel()),
 	}
 }
 
@@ -108,16 +122,16 @@ func kind(name string) Dashboard {
 	v := namespaceVariable
 	matcher := `kind="` + name + `"`
 	v.Values = "label_values(platform_operator_objects{" + matcher + "}, namespace)"
-	panels := objectPanels(matcher)
+	panels, annotations := objectPanels(matcher), failures(matcher)
 	if name == immortal { // it has no rollouts, and no other kind counts its restarts
-		panels = slices.DeleteFunc(panels, func(p Panel) bool { return p.Title == failedRollouts })
+		panels, annotations = slices.DeleteFunc(panels, func(p Panel) bool { return p.Title == failedRollouts }), nil
 		panels = append(panels, series("Restarts", "Pods that replaced an earlier one, and restarts of containers, per hour.", "short",
 			`3600 * sum(rate(platform_operator_rebirths_total{`+matcher+`}[$__rate_interval]))`, "pods",
 			`3600 * sum(rate(platform_operator_container_restarts_total{`+matcher+`}[$__rate_interval]))`, "containers"))
 	}
 	return Dashboard{
 		UID: "platform-operator-kind-" + strings.ToLower(name), Title: "Platform operator / " + name, Description: "All objects of kind " + name + ".",
-		Variables: []Variable{v},
+		Variables: []Variable{v}, Annotations: annotations,
 		Panels: append(panels,
 			series("Children written", "Writes of children per second, by kind of the child. It is 0 while nothing changes.", "wps",
 				`sum by (child, action) (rate(platform_operator_child_writes_total{`+matcher+`}[$__rate_interval]))`, "{{child}} {{action}}"),
@@ -127,6 +141,14 @@ func kind(name string) Dashboard {
 				`sum by (rule, error) (rate(platform_operator_admission_refusals_total{`+matcher+`}[$__rate_interval]))`, "{{rule}} {{error}}"),
 		),
 	}
+}
+
+// failures mark the failed rollouts of objects that a matcher selects.
+func failures(matcher string) []Annotation {
+	return []Annotation{{
+		Title: failedRollouts, Color: "red", Text: "{{kind}}: {{action}}, {{cause}}",
+		Expr: `sum by (kind, action, cause) (increase(platform_operator_rollouts_failed_total{` + matcher + `}[$__rate_interval])) > 0`,
+	}}
 }
 
 // objectPanels are the panels about objects that a matcher selects. The metrics with
@@ -167,17 +189,39 @@ func objectPanels(matcher string) []Panel {
 }
 
 func object() Dashboard {
-	const one = `kind="$kind", namespace="$namespace", name="$name"`
+	const (
+		one = `kind="$kind", namespace="$namespace", name="$name"`
+		// The kubelets serve these metrics of containers, and Prometheus usually reads them.
+		pods     = `{namespace="$namespace", pod=~"$name-([a-z0-9]+-[a-z0-9]{5}|immortalpod)", container!=""}`
+		web      = `{namespace="$namespace", pod=~"$name-[a-z0-9]+-[a-z0-9]{5}"}`
+		template = `, "template", "$1", "pod", ".*-([a-z0-9]+)-[a-z0-9]{5}")`
+		commands = "```sh\nkubectl platform status $kind/$name -n $namespace\nkubectl platform history $kind/$name -n $namespace\nkubectl platform logs $kind/$name -n $namespace\n```"
+	)
 	return Dashboard{
 		UID: UIDObject, Title: "Platform operator / Object",
-		Description: "One object. A healthy object has no series of its own, so only objects that were abnormal within the selected time can be selected.",
+		Description: "One object. The list has those that were abnormal within the selected time; type the name of another one.",
 		Variables:   []Variable{oneKind, oneNamespace, nameVariable},
+		Annotations: []Annotation{
+			{
+				Title: "Rollouts", Color: "blue", Text: "template {{template}}", AtValue: true,
+				Expr: `1000 * min by (template) (label_replace(container_start_time_seconds` + pods + template + `)`,
+			},
+			{Title: "Abnormal", Color: "red", Text: "{{state}} ({{reason}})", Expr: `max by (state, reason) (platform_operator_object_abnormal{` + one + `})`},
+		},
 		Panels: []Panel{
+			{Title: "Commands", Description: "The cause and the remedy, the revisions, and the logs.", Type: Text, Unit: "short", Width: 24, Content: commands},
 			{
 				Title: "Abnormal states", Description: "States of the object that need attention. No data means that it is healthy.", Type: Stat, Unit: "short", Width: 24,
 				Queries: []Query{{`max by (state, reason) (platform_operator_object_abnormal{` + one + `})`, "{{state}} ({{reason}})"}},
 			},
 			series("States", "When the object was in which state.", "short", `max by (state, reason) (platform_operator_object_abnormal{`+one+`})`, "{{state}} ({{reason}})"),
+			series("Pods", "Pods that run, by pod template, as the kubelets report them.", "short",
+				`count by (template) (count by (pod, template) (label_replace(container_memory_working_set_bytes`+pods+template+`))`, "{{template}}"),
+			series("CPU", "Processors in use by each container.", "short", `sum by (pod, container) (rate(container_cpu_usage_seconds_total`+pods+`[$__rate_interval]))`, "{{pod}} {{container}}"),
+			series("Memory", "Working set of each container.", "bytes", `sum by (pod, container) (container_memory_working_set_bytes`+pods+`)`, "{{pod}} {{container}}"),
+			series("Requests", "Requests to nginx per second, of a WebServer with spec.monitoring.enabled; by status with rollout.canary.maxErrorRatio.", "reqps",
+				`sum by (pod) (rate(nginx_http_requests_total`+web+`[$__rate_interval]))`, "{{pod}}",
+				`sum by (code) (rate(webserver_http_responses_total`+web+`[$__rate_interval]))`, "{{code}}"),
 			series("Its namespace", "Objects of the same kind and namespace, by state.", "short",
 				`sum by (state) (platform_operator_objects_abnormal{kind="$kind", namespace="$namespace"})`, "{{state}}",
 				`sum(platform_operator_objects{kind="$kind", namespace="$namespace"})`, "objects"),

@@ -41,7 +41,17 @@ type (
 		TargetBlank bool     `json:"targetBlank"`
 	}
 	list struct {
-		List []any `json:"list"`
+		List []annotation `json:"list"`
+	}
+	annotation struct {
+		Name            string      `json:"name"`
+		Datasource      *datasource `json:"datasource"`
+		Enable          bool        `json:"enable"`
+		IconColor       string      `json:"iconColor"`
+		Expr            string      `json:"expr"`
+		TitleFormat     string      `json:"titleFormat"`
+		TextFormat      string      `json:"textFormat"`
+		UseValueForTime bool        `json:"useValueForTime,omitempty"`
 	}
 	templating struct {
 		List []variable `json:"list"`
@@ -71,6 +81,11 @@ type (
 		GridPos     gridPos     `json:"gridPos"`
 		Targets     []target    `json:"targets"`
 		FieldConfig fieldConfig `json:"fieldConfig"`
+		Options     *text       `json:"options,omitempty"`
+	}
+	text struct {
+		Mode    string `json:"mode"`
+		Content string `json:"content"`
 	}
 	gridPos struct {
 		X int `json:"x"`
@@ -110,7 +125,7 @@ const (
 	width = 24
 )
 
-var heights = map[Type]int{TimeSeries: 8, Stat: 4, Table: 8}
+var heights = map[Type]int{TimeSeries: 8, Stat: 4, Table: 8, Text: 4}
 
 // JSON returns the dashboard in the format of Grafana.
 func (d Dashboard) JSON() ([]byte, error) {
@@ -122,8 +137,11 @@ func (d Dashboard) JSON() ([]byte, error) {
 			{Type: "dashboards", Title: "Platform operator", Icon: "external link", Tags: []string{tag}, AsDropdown: true, KeepTime: true},
 			{Type: "link", Title: "Runbooks", Icon: "external link", URL: rules.RunbookURL, Tags: []string{}, TargetBlank: true},
 		},
-		Annotations: list{[]any{}},
+		Annotations: list{[]annotation{}},
 		Templating:  templating{[]variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}},
+	}
+	for _, a := range d.Annotations {
+		g.Annotations.List = append(g.Annotations.List, annotation{a.Title, source, true, a.Color, a.Expr, a.Title, a.Text, a.AtValue})
 	}
 	for _, v := range d.Variables {
 		entry := variable{
@@ -150,6 +168,9 @@ func (d Dashboard) JSON() ([]byte, error) {
 				t.Format, t.Instant = "table", true // a column for each label, to which links refer
 			}
 			out.Targets = append(out.Targets, t)
+		}
+		if p.Type == Text {
+			out.Options = &text{"markdown", p.Content}
 		}
 		if p.Type == TimeSeries {
 			out.FieldConfig.Defaults.Min = new(int)
