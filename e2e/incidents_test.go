@@ -163,7 +163,7 @@ func incidentsOfObjects() []incident {
 				return errors.Join(r.ready("immortal/worker"), r.kubectl("delete", "pod", "worker-immortalpod", "--ignore-not-found"))
 			},
 			undo:  func(r *incidentRun) error { return r.kubectl("delete", "immortal", "worker") },
-			shows: []string{`worker-immortalpod ([4-9]|\d\d)`},
+			shows: []string{`Starts: +([4-9]|\d\d) of pods`},
 			note:  "as for the crash loop",
 		},
 	}

@@ -486,7 +486,7 @@ func TestPrometheus_AlertsFireAndResolve(t *testing.T) {
 	}
 	reborn(t, ns, "worker-immortalpod", deleted)
 	for alertname, shows := range map[string]string{
-		"PlatformOperatorContainerDying":    `worker-immortalpod [45] `,
+		"PlatformOperatorContainerDying":    `Starts: +[45] of pods`,
 		"PlatformOperatorRolloutRolledBack": "this image always fails",
 	} {
 		took, err := p.fires(true, alertname, ns, start, patience)

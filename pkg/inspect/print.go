@@ -231,6 +231,9 @@ func (p Printer) Object(w io.Writer, o Object) error {
 	if o.ReadyReplicas != nil && o.Replicas != nil {
 		add("Pods:", fmt.Sprintf("%d of %d ready", *o.ReadyReplicas, *o.Replicas))
 	}
+	if o.StartTimes != nil {
+		add("Starts:", fmt.Sprintf("%d of pods, and %d restarts in the last one", *o.StartTimes, o.ContainerRestarts))
+	}
 	add("Revision:", o.serving())
 	add("Canary:", p.canary(o.Canary))
 	if o.Paused {

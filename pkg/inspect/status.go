@@ -72,8 +72,13 @@ type Object struct {
 	ObservedGeneration int64 `json:"observedGeneration"`
 	// Replicas and ReadyReplicas are those of the status. They are nil for kinds
 	// with a single pod.
-	Replicas       *int32               `json:"replicas,omitempty"`
-	ReadyReplicas  *int32               `json:"readyReplicas,omitempty"`
+	Replicas      *int32 `json:"replicas,omitempty"`
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// StartTimes is the number of pods that were started, of kinds with a single pod, and
+	// ContainerRestarts that of the restarts in the last one.
+	StartTimes        *int64 `json:"startTimes,omitempty"`
+	ContainerRestarts int64  `json:"containerRestarts,omitempty"`
+
 	Revisions      *common.Revisions    `json:"revisions,omitempty"`
 	PinnedRevision *int64               `json:"pinnedRevision,omitempty"`
 	Canary         *common.CanaryStatus `json:"canary,omitempty"`
@@ -233,6 +238,9 @@ type detail struct {
 
 		Replicas      *int32 `json:"replicas"`
 		ReadyReplicas *int32 `json:"readyReplicas"`
+
+		StartTimes        *int64 `json:"startTimes"`
+		ContainerRestarts int64  `json:"containerRestarts"`
 	} `json:"status"`
 }
 
@@ -247,7 +255,7 @@ func summary(k Kind, obj *unstructured.Unstructured) (Object, error) {
 		Kind: k.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Reference: k.Names[0] + "/" + obj.GetName(), Created: obj.GetCreationTimestamp(),
 		Generation: obj.GetGeneration(), ObservedGeneration: st.ObservedGeneration, Conditions: st.Conditions, Paused: d.Spec.Paused,
 		Replicas: d.Status.Replicas, ReadyReplicas: d.Status.ReadyReplicas, Revisions: d.Status.Revisions, Canary: d.Status.Canary,
-		PendingChanges: d.Status.PendingChanges, LastActions: d.Status.LastActions,
+		StartTimes: d.Status.StartTimes, ContainerRestarts: d.Status.ContainerRestarts, PendingChanges: d.Status.PendingChanges, LastActions: d.Status.LastActions,
 	}
 	if r := d.Spec.Rollout; r != nil {
 		o.PinnedRevision = r.PinnedRevision

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -69,6 +70,8 @@ func Env(c config.Config, environ []string) []string {
 	return append(env,
 		"PATH="+c.BinDir()+path,
 		"KUBECONFIG="+c.Kubeconfig(),
+		// All clusters have the same address, by which kubectl remembers their kinds.
+		"KUBECACHEDIR="+filepath.Join(c.StateDir, "kubectl"),
 		"NO_PROXY="+inside, "no_proxy="+inside,
 	)
 }

@@ -11,7 +11,7 @@ import (
 func TestEnv_AddsCluster(t *testing.T) {
 	c := config.Config{CacheDir: "/cache", StateDir: "/state"}
 	got := Env(c, []string{"PATH=/usr/bin", "KUBECONFIG=/theirs", "HOME=/root", "no_proxy=example.com"})
-	for _, want := range []string{"PATH=/cache/bin:/usr/bin", "KUBECONFIG=/state/kubeconfig", "HOME=/root"} {
+	for _, want := range []string{"PATH=/cache/bin:/usr/bin", "KUBECONFIG=/state/kubeconfig", "HOME=/root", "KUBECACHEDIR=/state/kubectl"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is missing from %q", want, got)
 		}
