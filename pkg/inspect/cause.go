@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
@@ -322,9 +323,14 @@ func unreached(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0
 }
 
-// unreached returns notes about Services that wait for a load balancer, which no condition
-// reports.
-func (w *world) unreached(ctx context.Context, obj *unstructured.Unstructured) (notes []string) {
+// unreported returns notes about what no condition reports: Services that wait for a load
+// balancer, and, of an object that is Ready, pods that were evicted.
+func (w *world) unreported(ctx context.Context, obj *unstructured.Unstructured, ready bool) (notes []string) {
+	for _, p := range w.pods(ctx, obj) {
+		if f := problemOf(p); ready && f != nil && f.Problem == podstate.Ended {
+			notes = append(notes, message.Join("Pod "+p.Name+": "+f.text(), podstate.Remedy(f.text())))
+		}
+	}
 	for _, o := range w.labelled(ctx, &corev1.Service{}) {
 		if s, ok := o.(*corev1.Service); ok && naming.OwnerUID(s) == obj.GetUID() && unreached(s) {
 			notes = append(notes, fmt.Sprintf("Service %q has no address: no load balancer has been provisioned. If the cluster has none, use spec.expose, or set spec.service.type to NodePort.", s.Name))

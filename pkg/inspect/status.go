@@ -147,7 +147,7 @@ func (i Inspector) Object(ctx context.Context, namespace string, ref Reference) 
 	w := &world{Inspector: i, namespace: namespace}
 	o.Children = w.children(ctx, ref, obj)
 	w.diagnose(ctx, obj, &o)
-	o.Notes = slices.Concat(i.notes(), w.notes, w.unreached(ctx, obj))
+	o.Notes = slices.Concat(i.notes(), w.notes, w.unreported(ctx, obj, o.State == StateReady))
 	return o, nil
 }
 
