@@ -250,16 +250,7 @@ func (p Printer) Object(w io.Writer, o Object) error {
 			add("", fmt.Sprintf("and %d earlier actions, which -o json prints", len(o.LastActions)-i))
 			break
 		}
-		text := fmt.Sprintf("%s ago: %s", p.age(a.Time.Time), a.Type)
-		if a.Revision != 0 {
-			text += fmt.Sprintf(" of revision %d", a.Revision)
-		}
-		text += ", " + a.Reason
-		// The cause usually quotes the message of the latest action.
-		if m := oneLine(a.Message); m != "" && !strings.Contains(oneLine(o.Cause), strings.TrimSuffix(m, ".")) {
-			text += ": " + m
-		}
-		add(first(i, "Actions:"), text)
+		add(first(i, "Actions:"), p.action(a, o.Cause))
 	}
 	generation := fmt.Sprintf("%s, generation %d", p.age(o.Created.Time), o.Generation)
 	if o.ObservedGeneration != o.Generation {
@@ -271,6 +262,20 @@ func (p Printer) Object(w io.Writer, o Object) error {
 	p.tree(&b, o)
 	p.notes(&b, o.Notes)
 	return write(w, b.String())
+}
+
+// action returns an action without its message if the cause quotes that, as it usually does of
+// the latest one.
+func (p Printer) action(a common.Action, cause string) string {
+	text := fmt.Sprintf("%s ago: %s", p.age(a.Time.Time), a.Type)
+	if a.Revision != 0 {
+		text += fmt.Sprintf(" of revision %d", a.Revision)
+	}
+	text += ", " + a.Reason
+	if m := oneLine(a.Message); m != "" && !strings.Contains(oneLine(cause), strings.TrimSuffix(m, ".")) {
+		text += ": " + m
+	}
+	return text
 }
 
 // canary describes a canary, or returns "" if there is none.

@@ -210,11 +210,7 @@ func (c *conflicts) listen(d directive) {
 	if at.port == 0 || at.quic {
 		return
 	}
-	if c.Judged && at.port == JudgePort {
-		c.add(d, "the container that counts requests listens on port %d: use another port, or remove spec.rollout.canary.maxErrorRatio", at.port)
-		return
-	}
-	if c.Monitoring && c.exporter(d, at) || at.address == "" {
+	if c.reserved(d, at) || at.address == "" {
 		return
 	}
 	// The server has these in any case.
@@ -231,12 +227,14 @@ func (c *conflicts) listen(d directive) {
 	}
 }
 
-// exporter rejects the addresses that the metrics exporter uses, and reports whether this is one.
-func (c *conflicts) exporter(d directive, at socket) bool {
-	switch at {
-	case socket{address: at.address, port: ExporterPort}:
+// reserved rejects the addresses that other containers of the pod use, and reports whether this is one.
+func (c *conflicts) reserved(d directive, at socket) bool {
+	switch {
+	case c.Judged && at.port == JudgePort:
+		c.add(d, "the container that counts requests listens on port %d: use another port, or remove spec.rollout.canary.maxErrorRatio", at.port)
+	case c.Monitoring && at.port == ExporterPort:
 		c.add(d, "the metrics exporter in the pod listens on port %d: use another port, or disable spec.monitoring", at.port)
-	case socket{address: "127.0.0.1", port: StatusPort}:
+	case c.Monitoring && at == socket{address: "127.0.0.1", port: StatusPort}:
 		c.add(d, "the metrics exporter reads the status of nginx from %s: use another port, or disable spec.monitoring", d.words[1])
 	default:
 		return false
