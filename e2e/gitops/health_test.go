@@ -31,6 +31,7 @@ var want = map[string]struct{ argo, flux string }{
 	"ready":                   {argo: "Healthy", flux: "Current"},
 	"rolled-back":             {argo: "Degraded", flux: "Failed"},
 	"terminating":             {argo: "Progressing", flux: "Terminating"},
+	"unbound-claim":           {argo: "Progressing", flux: "InProgress"},
 	"unprocessed":             {argo: "Progressing", flux: "InProgress"},
 	"unschedulable":           {argo: "Progressing", flux: "InProgress"},
 }
