@@ -555,8 +555,8 @@ func writeCauses(t *testing.T, runs []*causeRun) error {
 		"named within 45 seconds and rolled back within 90. Those of the environment outlast the deadline of a minute.\n" +
 		"Nothing may be rolled back for them, and the object must be Ready within 90 seconds after they end (a Secret\n" +
 		"of a volume: 150).\n\n" +
-		"The true cause and the right remedy must be on the screen of `kubectl get`, or of one command after it, which is\n" +
-		"`kubectl get -o wide` or `kubectl platform status`. The table has the commands to both, and times in seconds.\n\n")
+		"The true cause and the right remedy must be on the screen of `kubectl get`, or of one command after it\n" +
+		"(`-o wide`, or `kubectl platform status`). Times are in seconds.\n\n")
 	fmt.Fprintf(&b, "%s\n\n", machine(t))
 	b.WriteString("| cause | `Ready` shows | after | commands | then | healed after |\n|---|---|---:|---:|---|---:|\n")
 	for _, r := range runs {

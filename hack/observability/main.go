@@ -180,8 +180,7 @@ They are delivered as
 * [files](../charts/platform-operator/files/dashboards) to import into Grafana. The data source is
   a variable.
 
-That of one object has the command to run, and marks its rollouts. Its pods, CPU and memory come from the kubelets (cAdvisor),
-its requests from the exporter of a WebServer.
+The dashboard of one object has the command to run, its rollouts, and what its pods use, as the kubelets (cAdvisor) report it.
 
 ## Reference
 
