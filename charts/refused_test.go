@@ -71,7 +71,7 @@ var refusedValues = map[string]string{
 	"no Delete":                  "config: {deletionPolicies: [Orphan]}",
 	"no exporter":                `config: {webServer: {exporterImage: ""}}`,
 	"exporter":                   "config: {webServer: {exporterImage: an image}}",
-	"judge":                      `config: {webServer: {judgeImage: an image}}`,
+	"judge":                      `config: {pods: {judgeImage: an image}}`,
 	"cache":                      `config: {memcached: {image: "memcached:1.6\n"}}`,
 	"kind of defaults":           "config: {defaults: [{kinds: [Webserver], spec: {networkPolicy: {preset: Isolated}}}]}",
 	"namespace of defaults":      "config: {defaults: [{namespaces: [Team], spec: {networkPolicy: {preset: Isolated}}}]}",

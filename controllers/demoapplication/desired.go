@@ -196,7 +196,7 @@ func template(a *demoapplicationv1.DemoApplication, snapshots map[string]configs
 	resources.Drain(pod, c, a.Spec.Pod, platform.Pods.DrainSeconds)
 	resources.OnNodes(pod, platform.Pods)
 	if a.Spec.Rollout.Shared().Judged() {
-		addJudge(pod, a, platform.WebServer.JudgeImage)
+		addJudge(pod, a, platform.Pods.JudgeImage)
 	}
 	pod.WithContainers(c)
 	t := resources.Template(resources.PodLabels(a.Spec.Pod, a.PodLabels()), pod).WithAnnotations(resources.PodAnnotations(a.Spec.Pod, scratch(a)...))

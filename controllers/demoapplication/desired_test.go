@@ -120,7 +120,7 @@ var platform = judging(config.Default())
 
 // judging adds an image that judges canaries.
 func judging(p config.Platform) config.Platform {
-	p.WebServer.JudgeImage = "platform-operator:dev"
+	p.Pods.JudgeImage = "platform-operator:dev"
 	return p
 }
 

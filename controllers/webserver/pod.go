@@ -72,7 +72,7 @@ func template(w *webserverv1.WebServer, m material, platform config.Platform) *c
 		pod.WithInitContainers(configTest(pod, server, m))
 	}
 	if w.Spec.Rollout.Judged() {
-		pod.WithVolumes(workload.JudgeVolume(w)).WithInitContainers(judgeContainer(w, platform.WebServer.JudgeImage))
+		pod.WithVolumes(workload.JudgeVolume(w)).WithInitContainers(judgeContainer(w, platform.Pods.JudgeImage))
 	}
 	pod.WithContainers(server)
 	if monitored(w) {

@@ -125,10 +125,6 @@ type WebServer struct {
 	// ExporterImage is the image of the container that exports nginx's metrics to
 	// Prometheus, in the pods of objects with monitoring.
 	ExporterImage string `json:"exporterImage"`
-	// JudgeImage is the image of the operator, which counts the errors of canaries in
-	// the pods of objects with rollout.canary.maxErrorRatio. If it is empty, objects
-	// may not have that.
-	JudgeImage string `json:"judgeImage"`
 }
 
 // Memcached holds the defaults for Memcached objects.

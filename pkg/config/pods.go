@@ -51,6 +51,10 @@ type Pods struct {
 	// InitContainers allows objects to set init containers and sidecars, which run commands
 	// of the user with the images that are allowed.
 	InitContainers bool `json:"initContainers"`
+	// JudgeImage is the image of the operator, which counts the errors of canaries in
+	// the pods of objects with rollout.canary.maxErrorRatio. If it is empty, objects
+	// may not have that.
+	JudgeImage string `json:"judgeImage"`
 	// LeastProfile is the least strict security profile that is allowed.
 	LeastProfile common.SecurityProfile `json:"leastProfile"`
 	// MaxTerminationGracePeriodSeconds limits how long a pod may delay the drain of

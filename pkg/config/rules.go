@@ -70,7 +70,7 @@ func (w WebServer) ServiceTypeOf(asked corev1.ServiceType, nodePort *int32) core
 // SetsImage reports whether the platform configuration itself names the image. Its
 // rules for images do not apply to it.
 func (p Platform) SetsImage(image string) bool {
-	return image == p.WebServer.ExporterImage || image != "" && image == p.WebServer.JudgeImage || image == p.Memcached.Image
+	return image == p.WebServer.ExporterImage || image != "" && image == p.Pods.JudgeImage || image == p.Memcached.Image
 }
 
 var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)

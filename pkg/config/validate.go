@@ -74,8 +74,8 @@ func (p Platform) Validate() error {
 			f.add("%s is %q, must be an image such as memcached:1.6", i.field, i.image)
 		}
 	}
-	if i := p.WebServer.JudgeImage; strings.ContainsAny(i, " \t\r\n") {
-		f.add("webServer.judgeImage is %q, must be the image of the operator, or empty", i)
+	if i := p.Pods.JudgeImage; strings.ContainsAny(i, " \t\r\n") {
+		f.add("pods.judgeImage is %q, must be the image of the operator, or empty", i)
 	}
 	return errors.Join(f...)
 }

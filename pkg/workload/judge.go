@@ -45,7 +45,7 @@ func (m *Model) judgement() judge.Settings {
 
 // CheckJudge returns an error if the errors of canaries cannot be counted.
 func CheckJudge(r *common.Rollout, p config.Platform) error {
-	if r.Judged() && p.WebServer.JudgeImage == "" {
+	if r.Judged() && p.Pods.JudgeImage == "" {
 		return fault.Stalled(msgNoJudge)
 	}
 	return nil

@@ -19,7 +19,7 @@ var (
 	})
 	msgNoJudge = message.Define(message.Message{
 		In: message.Stalls, Kinds: message.Web, Reasons: []string{common.ReasonNotAllowed},
-		Text: "The platform configuration has no image that judges canaries (webServer.judgeImage): remove spec.rollout.canary.maxErrorRatio.",
+		Text: "The platform configuration has no image that judges canaries (pods.judgeImage): remove spec.rollout.canary.maxErrorRatio.",
 		When: "The image was removed from the platform configuration, or admission is not installed. The pods stay as they are.",
 	})
 	msgRolloutWaits = message.Define(message.Message{

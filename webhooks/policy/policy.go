@@ -123,9 +123,9 @@ func (r Request) Judge(p config.Platform) Verdict {
 	if r.Pod != nil {
 		v.Refused = append(v.Refused, p.RefusesPod(settingsOf(r.Pod, pod))...)
 	}
-	if r.Rollout.Judged() && p.WebServer.JudgeImage == "" {
+	if r.Rollout.Judged() && p.Pods.JudgeImage == "" {
 		v.refuse(field.Forbidden(spec.Child("rollout", "canary", "maxErrorRatio"),
-			"the platform configuration has no image that counts errors (webServer.judgeImage): remove maxErrorRatio"))
+			"the platform configuration has no image that counts errors (pods.judgeImage): remove maxErrorRatio"))
 	}
 	if r.Profile != "" && !p.Pods.AllowsProfile(r.Profile) {
 		v.refuse(field.Forbidden(spec.Child("security", "profile"), fmt.Sprintf(
