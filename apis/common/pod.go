@@ -65,8 +65,7 @@ type Pod struct {
 
 	// topologySpreadConstraints configure how evenly the pods are distributed.
 	// Unset distributes them over nodes and, if there are any, over zones, as
-	// far as possible. Preferred terms of podAffinity or podAntiAffinity limit
-	// that to nodes with zones.
+	// far as possible.
 	// +optional
 	// +listType=map
 	// +listMapKey=topologyKey
@@ -92,10 +91,8 @@ type Pod struct {
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
 	// serviceAccountName is the service account of the pods, whose token is
-	// then mounted. It is rejected unless the platform configuration allows it,
-	// because it would give the permissions of every service account of the
-	// namespace to all who can create this object. Unset means default, without
-	// its token.
+	// then mounted. It is rejected unless the platform configuration allows it.
+	// Unset means default, without its token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -105,7 +102,7 @@ type Pod struct {
 	// drainSeconds is how long a pod keeps serving after its deletion began,
 	// before its program is told to terminate. It is part of
 	// terminationGracePeriodSeconds. Unset means the value in the platform
-	// configuration, which is 5 unless it was changed.
+	// configuration, by default 5.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600

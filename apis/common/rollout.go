@@ -27,9 +27,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Recreate' || !has(self.canary)",message="strategy Recreate ends all pods before new ones start, so that there is no canary: remove canary",fieldPath=".canary"
 type Rollout struct {
 	// strategy is how pods are replaced. RollingUpdate starts new pods before
-	// it ends old ones. Recreate ends all pods first, so that nothing serves
-	// until new ones are ready: use it for pods that cannot run at the same
-	// time. Unset means RollingUpdate.
+	// it ends old ones. Recreate ends all pods first, for pods that cannot run
+	// at the same time. Unset means RollingUpdate.
 	// +optional
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
 	Strategy appsv1.DeploymentStrategyType `json:"strategy,omitempty"`
@@ -69,8 +68,7 @@ type Rollout struct {
 
 	// onFailure defines what happens after a rollout has failed. Rollback, the
 	// default, returns to the last healthy revision and does not change the
-	// spec. Halt leaves the failed rollout unchanged. Setting Halt after a
-	// rollback keeps the revision that was rolled back to.
+	// spec. Halt leaves the failed rollout unchanged.
 	// +optional
 	OnFailure FailurePolicy `json:"onFailure,omitempty"`
 
@@ -114,10 +112,10 @@ type Rollout struct {
 	PromotedRevision *int64 `json:"promotedRevision,omitempty"`
 
 	// restartOnConfigChange triggers a rollout when a ConfigMap that the pods
-	// use changes. Pods then use an immutable snapshot of the ConfigMap, so
-	// that an earlier revision keeps its content. If the platform configuration
-	// allows the operator to read Secrets, a change of a Secret triggers a
-	// rollout too; Secrets have no snapshots. The default depends on the kind.
+	// use changes. Pods then use an immutable snapshot, which earlier revisions
+	// keep. If the platform configuration allows the operator to read Secrets, a
+	// change of a Secret triggers a rollout too; Secrets have no snapshots. The
+	// default depends on the kind.
 	// +optional
 	RestartOnConfigChange *bool `json:"restartOnConfigChange,omitempty"`
 }

@@ -34,7 +34,7 @@ const PodLabel = "demoapplication_cr"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: the Service has the same name"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, !(c.name in ['judge', self.metadata.name]))",message="judge and the name of the object are containers of the operator; use other names",fieldPath=".spec.pod.initContainers"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, !(c.name in ['judge', self.metadata.name]))",message="the operator uses judge and the name of the object; use other names",fieldPath=".spec.pod.initContainers"
 type DemoApplication struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -161,15 +161,14 @@ type DemoApplicationSpec struct {
 // Rollout configures how changes are rolled out, what runs before, and what
 // happens if a rollout fails.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.requestCounter) || has(self.canary) && has(self.canary.maxErrorRatio)",message="requestCounter has no effect without canary.maxErrorRatio: set it, or remove requestCounter",fieldPath=".requestCounter"
+// +kubebuilder:validation:XValidation:rule="!has(self.requestCounter) || has(self.canary) && has(self.canary.maxErrorRatio)",message="set canary.maxErrorRatio, too, or remove requestCounter",fieldPath=".requestCounter"
 type Rollout struct {
 	common.Rollout `json:",inline"`
 
 	// before is a command of the new image, such as a migration, which must succeed
 	// before a revision is rolled out. It runs once for each revision, in a Job
 	// with the environment, the volumes and the security of the pods. If it fails,
-	// nothing is changed, until the spec or restartedAt changes. Earlier revisions do
-	// not run it again.
+	// nothing is changed, until the spec or restartedAt changes.
 	// +optional
 	Before *common.Before `json:"before,omitempty"`
 
@@ -181,8 +180,7 @@ type Rollout struct {
 
 // RequestCounter is a counter in the metrics of each pod, in the text format.
 type RequestCounter struct {
-	// port is that of the metrics. Unset means the TCP port named metrics, or else the
-	// first one.
+	// port of the metrics. Unset means the TCP port named metrics, or else the first one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535

@@ -26,7 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: the Service has the same name"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and contain only lower-case letters, digits and '-': it becomes the name of a Service"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, !(c.name in ['judge', self.metadata.name]))",message="judge and the name of the object are containers of the operator; use other names",fieldPath=".spec.pod.initContainers"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pod) || !has(self.spec.pod.initContainers) || self.spec.pod.initContainers.all(c, !(c.name in ['judge', self.metadata.name]))",message="the operator uses judge and the name of the object; use other names",fieldPath=".spec.pod.initContainers"
 type DemoApplication struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
