@@ -321,22 +321,20 @@ func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
 			fmt.Fprintf(&vain, "\n  %v", r)
 		}
 	}
-	if !d.compares { // then only a machine that is too busy is a reason
-		t.Skipf("%d attempts show nothing:%s", attempts, &vain)
-	}
 	t.Errorf("%d attempts show nothing:%s", attempts, &vain)
 	return rows
 }
 
 // overloaded reports whether requests failed only because they, and those to the
 // control at the same time, waited for a processor: the load could not send them in
-// time either. Then nothing was measured. No other kind of failure is excused.
+// time either. Then nothing was measured. A reset is excused only if, of both, one request of
+// a hundred took longer than a pod drains. No other kind of failure is excused.
 func (m measurement) overloaded() bool {
 	excused := slow
 	if m.ours.Late > draining {
 		excused = append(slices.Clip(slow), load.Retried)
 	}
-	if m.ours.P99 > draining && m.control.P99 > draining { // the pods answer slower than they drain
+	if m.ours.P99 > draining && m.control.P99 > draining {
 		excused = append(slices.Clip(slow), load.Retried, load.Reset)
 	}
 	return m.ours.Failed() > 0 && m.ours.Failed(excused...) == 0 && m.ours.Late > mostLate &&
