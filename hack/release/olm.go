@@ -192,8 +192,8 @@ func (b *bundle) catalog(csv object) []object {
 		}
 	}
 	entry := object{"name": name}
-	if b.replaces != "" {
-		entry["replaces"] = title + ".v" + b.replaces
+	if earlier, ok := csv["spec"].(object)["replaces"]; ok {
+		entry["replaces"] = earlier
 	}
 	return []object{
 		{"schema": "olm.package", "name": title, "defaultChannel": channel},

@@ -66,7 +66,6 @@ func All() []Addon {
 	const (
 		metricsServer = "sigs.k8s.io/metrics-server"
 		traefik       = "github.com/traefik/traefik/v3"
-		olm           = "github.com/operator-framework/operator-lifecycle-manager"
 		monitoringCRD = "example/prometheus-operator-crd/monitoring.coreos.com_"
 	)
 	return []Addon{
@@ -119,26 +118,27 @@ func All() []Addon {
 		},
 		{
 			Name: "olm", What: "the operator of the Operator Lifecycle Manager, without its catalogs",
-			crds: moduleFiles{"github.com/operator-framework/api", olmAPIVersion, []string{"crds/*.yaml"}},
-			program: build.Artifact{
-				Name: "olm", Version: olmVersion, Dir: "bin", Programs: []string{"olm"}, Takes: "4 min",
-				Module: "olm", Sources: []string{"go.mod", "go.sum"},
-				Packages: []string{olm + "/cmd/olm"}, LDFlags: "-s -w",
-			},
-			image: "operator-framework/olm", manifest: "olm.yaml", space: "olm",
+			crds:    moduleFiles{"github.com/operator-framework/api", olmAPIVersion, []string{"crds/*.yaml"}},
+			program: olmProgram("olm", "olm"),
+			image:   "operator-framework/olm", manifest: "olm.yaml", space: "olm",
 			hint: "cluster exec -- kubectl get clusterserviceversions -A",
 		},
 		{
 			Name: "olm-catalogs", What: "the Operator Lifecycle Manager with CatalogSources and Subscriptions",
-			needs: []string{"olm"},
-			program: build.Artifact{
-				Name: "olm-catalogs", Version: olmVersion, Dir: "bin", Programs: []string{"catalog"}, Takes: "4 min",
-				Module: "olm", Sources: []string{"go.mod", "go.sum"},
-				Packages: []string{olm + "/cmd/catalog"}, LDFlags: "-s -w",
-			},
-			image: "operator-framework/olm-catalogs", manifest: "olm-catalogs.yaml", space: "olm",
+			needs:   []string{"olm"},
+			program: olmProgram("olm-catalogs", "catalog"),
+			image:   "operator-framework/olm-catalogs", manifest: "olm-catalogs.yaml", space: "olm",
 			hint: "cluster exec -- kubectl get subscriptions -A",
 		},
+	}
+}
+
+// olmProgram returns one of the programs of the Operator Lifecycle Manager.
+func olmProgram(name, program string) build.Artifact {
+	return build.Artifact{
+		Name: name, Version: olmVersion, Dir: "bin", Programs: []string{program}, Takes: "4 min",
+		Module: "olm", Sources: []string{"go.mod", "go.sum"},
+		Packages: []string{"github.com/operator-framework/operator-lifecycle-manager/cmd/" + program}, LDFlags: "-s -w",
 	}
 }
 
