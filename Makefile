@@ -359,11 +359,11 @@ campaign-site: site ## Each page of the site in Chromium: links, anchors, diagra
 	@cd bin/site && CHROMIUM="$$(command -v chromium)" node check.mjs dist '$(CURDIR)' '$(CURDIR)/docs/site/testdata'
 
 .PHONY: campaign-gitops
-campaign-gitops: bin/cluster ## The samples applied by the engines of Argo CD and Flux: no difference after defaults, scaling and rollbacks; 5 minutes
+campaign-gitops: bin/cluster ## The engines of Argo CD and Flux: no difference after defaults, scaling and rollbacks; pruning in each cascade mode; 15 minutes
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster HELM_FLAGS='$(HELM_FLAGS) -f e2e/engines/values.yaml'
 	$(call say,'Argo CD and Flux')
-	@go -C e2e/engines test -tags=e2e -count=1 -timeout=30m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -v ./...
+	@go -C e2e/engines test -tags=e2e -count=1 -timeout=40m -parallel=12 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -v ./...
 
 # OPERATOR_TESTS selects some.
 .PHONY: campaign-operator

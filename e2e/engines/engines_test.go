@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package engines applies the samples with the code of Argo CD and of Flux that decides whether
-// an object differs from Git.
+// Package engines applies and prunes objects with the code of Argo CD and of Flux, which decides whether an object differs
+// from Git.
 package engines
 
 import (
