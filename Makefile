@@ -115,10 +115,12 @@ generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg
 	@# Kubernetes' maps of quantities have no bound on their length, and without
 	@# one the API server reckons that a rule about them costs too much.
 	@sed -i '/^ *- type: string$$/{n;s/^\( *\)pattern: ^(.+|-)?(.*$$/\1maxLength: 32\n&/}' config/crd/bases/*.yaml
-	@# kubectl explain describes fields in the newest version only: descriptions of both versions
-	@# would not fit into the annotation in which kubectl apply and Argo CD keep a CRD.
+	@# Descriptions of both versions would not fit into the annotation in which kubectl apply and
+	@# Argo CD keep a CRD: kubectl explain describes fields in the newest version only, and the
+	@# elements of a list or a map, whose field has a description, in none.
 	@for crd in config/crd/bases/*.yaml; do \
-		awk '/^    name: /{old=/v1beta1/} {match($$0,/^ */);n=RLENGTH} skip&&n>at{next} {skip=0} old&&n>12&&/^ *description: [^ ]/{skip=1;at=n;next} {print}' $$crd >$$crd.short && mv $$crd.short $$crd || exit; \
+		awk '/^    name: /{old=/v1beta1/} {match($$0,/^ */);n=RLENGTH} skip&&n>at{next} {skip=0} n<=of{of=0} /^ *(items|additionalProperties):$$/{of=n} \
+			(old&&n>8||of&&n==of+2)&&/^ *description: [^ ]/{skip=1;at=n;next} {print}' $$crd >$$crd.short && mv $$crd.short $$crd || exit; \
 	done
 	@go tool controller-gen rbac:roleName=platform-operator-manager paths="./controllers/...;./pkg/..." output:rbac:dir=config/rbac
 	@go tool controller-gen webhook paths=./webhooks/... output:webhook:dir=config/webhook

@@ -8,7 +8,7 @@ import (
 // Autoscaling configures a HorizontalPodAutoscaler that sets the number of
 // pods.
 //
-// +kubebuilder:validation:AtLeastOneOf=targetCPUUtilizationPercentage;targetMemoryUtilizationPercentage
+// +kubebuilder:validation:AtLeastOneOf=targetCPUUtilizationPercentage;targetMemoryUtilizationPercentage;metrics
 // +kubebuilder:validation:XValidation:rule="(has(self.minReplicas) ? self.minReplicas : 1) <= self.maxReplicas",message="minReplicas must not be greater than maxReplicas",fieldPath=".minReplicas"
 type Autoscaling struct {
 	// minReplicas is the lower limit for the number of pods. Unset means 1.
@@ -37,9 +37,80 @@ type Autoscaling struct {
 	// +kubebuilder:validation:Maximum=1000
 	TargetMemoryUtilizationPercentage *int32 `json:"targetMemoryUtilizationPercentage,omitempty"`
 
+	// metrics are further targets, which an adapter such as prometheus-adapter or KEDA
+	// measures. Of all targets, the one that needs the most pods counts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Metrics []AutoscalingMetric `json:"metrics,omitempty"`
+
 	// behavior configures how fast the number of pods changes.
 	// +optional
 	Behavior *AutoscalingBehavior `json:"behavior,omitempty"`
+}
+
+// AutoscalingMetric is a target for a metric of pods, of an object or of an external system.
+//
+// +kubebuilder:validation:ExactlyOneOf=value;averageValue
+// +kubebuilder:validation:XValidation:rule="self.type == 'Object' ? has(self.object) : !has(self.object)",message="object is required for type Object, and forbidden for any other",fieldPath=".object"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Pods' || !has(self.value)",message="type Pods needs averageValue",fieldPath=".value"
+type AutoscalingMetric struct {
+	// type is Pods, Object or External.
+	// +required
+	// +kubebuilder:validation:Enum=Pods;Object;External
+	Type autoscalingv2.MetricSourceType `json:"type"`
+
+	// name is the name of the metric.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[^/%[:space:]]+$`
+	Name string `json:"name"`
+
+	// matchLabels select the values of the metric by their labels.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="keys must be names such as example.com/key"
+	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
+
+	// object is the object that the metric describes, in the same namespace.
+	// +optional
+	Object *MetricObject `json:"object,omitempty"`
+
+	// value is the target for the metric.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9.]*[1-9][0-9.]*[mkKMGTi]*$')",message="must be more than 0, such as 20, 500m or 2k"
+	Value *resource.Quantity `json:"value,omitempty"`
+
+	// averageValue is the target for the metric divided by the number of pods.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9.]*[1-9][0-9.]*[mkKMGTi]*$')",message="must be more than 0, such as 20, 500m or 2k"
+	AverageValue *resource.Quantity `json:"averageValue,omitempty"`
+}
+
+// MetricObject identifies an object that a metric describes.
+type MetricObject struct {
+	// apiVersion of the object, such as networking.k8s.io/v1.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the object, such as Ingress.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // AutoscalingBehavior configures how fast the number of pods changes.

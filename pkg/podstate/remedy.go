@@ -79,6 +79,7 @@ var known = []remedies{
 			says(`FailedMount: .*not found`, remedyReference),
 			says(`Evicted: `, "A new pod replaces it. If that repeats, raise the limit or the request that the message names."),
 			says(`[Nn]ode "[^"]+" does not respond`, "Repair the node, or delete the Node object if the node no longer exists."),
+			says(`HorizontalPodAutoscaler cannot scale .*(?:custom|external) metrics API`, "Correct spec.autoscaling.metrics, or install or repair the adapter that serves the metric."),
 			says(`HorizontalPodAutoscaler cannot scale .*unable to get metrics`, "Install metrics-server, or repair it."),
 			says(`[Pp]robe (?:failed|errored|fails)|does not become ready`, "Correct spec.probes, the ports in the spec, or the program in the container, unless that needs more time."),
 		},

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -25,8 +26,11 @@ func HorizontalPodAutoscaler(name, namespace string, labels map[string]string, d
 			WithAPIVersion("apps/v1").WithKind("Deployment").WithName(deployment)).
 		WithMinReplicas(MinReplicas(spec)).
 		WithMaxReplicas(spec.MaxReplicas)
-	// Memory comes first: an API server that stores version autoscaling/v1
-	// returns the metrics in this order, and the list is compared in order.
+	// CPU comes last, and memory before it: an API server that stores version
+	// autoscaling/v1 returns the metrics in this order, and the list is compared in order.
+	for _, m := range spec.Metrics {
+		hpa.WithMetrics(metric(m))
+	}
 	utilization(hpa, corev1.ResourceMemory, spec.TargetMemoryUtilizationPercentage)
 	utilization(hpa, corev1.ResourceCPU, spec.TargetCPUUtilizationPercentage)
 	if spec.Behavior != nil {
@@ -62,7 +66,7 @@ func Measurable(spec *common.Autoscaling, templates []*corev1ac.PodTemplateSpecA
 	if left.TargetMemoryUtilizationPercentage != nil && !requested(corev1.ResourceMemory) {
 		left.TargetMemoryUtilizationPercentage = nil
 	}
-	if left.TargetCPUUtilizationPercentage == nil && left.TargetMemoryUtilizationPercentage == nil {
+	if left.TargetCPUUtilizationPercentage == nil && left.TargetMemoryUtilizationPercentage == nil && len(left.Metrics) == 0 {
 		return spec
 	}
 	return &left
@@ -144,4 +148,33 @@ func utilization(hpa *autoscalingv2ac.HorizontalPodAutoscalerSpecApplyConfigurat
 			WithTarget(autoscalingv2ac.MetricTarget().
 				WithType(autoscalingv2.UtilizationMetricType).
 				WithAverageUtilization(*percent))))
+}
+
+// metric returns a metric of pods, an object or an external system as an autoscaler states it.
+func metric(m common.AutoscalingMetric) *autoscalingv2ac.MetricSpecApplyConfiguration {
+	id := autoscalingv2ac.MetricIdentifier().WithName(m.Name)
+	if len(m.MatchLabels) > 0 {
+		selector := metav1ac.LabelSelector()
+		for k, v := range m.MatchLabels {
+			selector.WithMatchLabels(map[string]string{k: string(v)})
+		}
+		id.WithSelector(selector)
+	}
+	target := autoscalingv2ac.MetricTarget()
+	if m.Value != nil {
+		target.WithType(autoscalingv2.ValueMetricType).WithValue(*m.Value)
+	} else if m.AverageValue != nil {
+		target.WithType(autoscalingv2.AverageValueMetricType).WithAverageValue(*m.AverageValue)
+	}
+	spec := autoscalingv2ac.MetricSpec().WithType(m.Type)
+	switch o := m.Object; {
+	case o != nil:
+		spec.WithObject(autoscalingv2ac.ObjectMetricSource().WithMetric(id).WithTarget(target).
+			WithDescribedObject(autoscalingv2ac.CrossVersionObjectReference().WithAPIVersion(o.APIVersion).WithKind(o.Kind).WithName(o.Name)))
+	case m.Type == autoscalingv2.PodsMetricSourceType:
+		spec.WithPods(autoscalingv2ac.PodsMetricSource().WithMetric(id).WithTarget(target))
+	default:
+		spec.WithExternal(autoscalingv2ac.ExternalMetricSource().WithMetric(id).WithTarget(target))
+	}
+	return spec
 }

@@ -69,7 +69,7 @@ var (
 	msgAutoscaling = message.Define(message.Message{
 		In: message.Waits, Kinds: message.Web, Reasons: []string{common.ReasonAutoscalingFailed},
 		Text: "The pods serve, but the HorizontalPodAutoscaler cannot scale them ({reason}).", Quote: "message of the HorizontalPodAutoscaler",
-		When: "For two minutes, metrics-server is missing, a container that was added to the pods requests no resources, or another autoscaler selects the pods.",
+		When: "For two minutes, metrics-server or the adapter that spec.autoscaling.metrics needs is missing, a container that was added to the pods requests no resources, or another autoscaler selects the pods.",
 	})
 	msgIngressCreated = message.Define(message.Message{
 		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
