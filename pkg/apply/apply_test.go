@@ -512,7 +512,7 @@ func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	before := stored(w, "web", &appsv1.Deployment{})
 	w.writes = nil
 
-	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
+	if err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote("patch application/merge-patch+json")
@@ -523,7 +523,7 @@ func TestApplier_ReleaseRemovesOnlyItsMarks(t *testing.T) {
 	diff(t, "spec", before.Spec, d.Spec)
 	diff(t, "counted", []Action{Created, Released}, w.actions)
 
-	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
+	if err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Errorf("releasing again: %v", err)
 	}
 	w.wrote()
@@ -533,7 +533,7 @@ func TestApplier_ReleaseSkipsUnownedObjects(t *testing.T) {
 	w := newWorld(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web", Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
 	}})
-	if _, err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
+	if err := w.applier.Release(t.Context(), ownerWith(common.DeletionPolicyOrphan), deployment()); err != nil {
 		t.Fatal(err)
 	}
 	w.wrote()

@@ -34,7 +34,7 @@ func BenchmarkCompare(b *testing.B) {
 	if err := json.Unmarshal(raw, d); err != nil {
 		b.Fatal(err)
 	}
-	if got := compare.Compare(d, stated, in.Exclusive); got != (compare.Result{}) {
+	if got := compare.Compare(d, stated, in.Exclusive); got != nil {
 		b.Fatalf("got %+v", got)
 	}
 	b.ReportAllocs()

@@ -87,19 +87,15 @@ func (t *attempt) evaluate(live client.Object) (evaluation, error) {
 	if !slices.ContainsFunc(live.GetManagedFields(), compare.IsOurs) {
 		return evaluation{action: TakenOver, claim: true}, nil
 	}
-	r := compare.Compare(live, t.fields, t.in.Exclusive)
-	applied := live.GetAnnotations()[naming.AnnotationApplied] == t.hash
-	if applied && r == (compare.Result{}) {
+	differences := compare.Compare(live, t.fields, t.in.Exclusive)
+	if len(differences) == 0 || t.isAnswered(differences) {
 		return evaluation{action: Unchanged}, nil
 	}
-	differences := compare.Differences(live, t.fields, t.in.Exclusive)
-	if t.isAnswered(differences) {
-		return evaluation{action: Unchanged}, nil
-	}
-	if applied {
+	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		t.drift, t.differs = DriftFields, pathsOf(differences)
 	}
-	return evaluation{action: Changed, claim: r.Extra, fields: pathsOf(withoutOwn(differences))}, nil
+	claim := slices.ContainsFunc(differences, Difference.IsExtra)
+	return evaluation{action: Changed, claim: claim, fields: pathsOf(withoutOwn(differences))}, nil
 }
 
 // claims selects the fields that an action claims from other managers: all that
@@ -171,7 +167,7 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	}
 	p.Stated = t.fields
 	gone, err := compare.Removed(live, t.fields, claims, stays)
-	p.Differences = inOrder(append(compare.Differences(live, t.fields, nil), gone...))
+	p.Differences = inOrder(append(compare.Compare(live, t.fields, nil), gone...))
 	return p, err
 }
 

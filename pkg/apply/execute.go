@@ -3,12 +3,14 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -90,7 +92,7 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over"), client.DisableReadYourWritesConsistency); err != nil {
 		return "", fmt.Errorf("handing over fields of %s: %w", t.in, err)
 	}
-	return deref(metaOf(stays).ResourceVersion), nil
+	return ptr.Deref(metaOf(stays).ResourceVersion, ""), nil
 }
 
 // create applies a child that the cache does not hold. If it exists
@@ -265,25 +267,13 @@ func (t *attempt) sendOnce(ctx context.Context, live client.Object) (client.Obje
 	return sent.answer(), nil
 }
 
-// onlyStatusDiffers reports whether two versions of an object differ only in
-// the status and in metadata that the API server maintains.
+// onlyStatusDiffers reports whether two versions of an object have the same spec and the same
+// metadata, apart from that which the API server maintains. Types without a generation have
+// no status of which this matters.
 func onlyStatusDiffers(a, b client.Object) bool {
-	var specs [2]any
-	for i, o := range []client.Object{a, b} {
-		m, err := compare.Decoded(o)
-		if err != nil {
-			return false
-		}
-		delete(m, "status")
-		if meta, ok := m["metadata"].(map[string]any); ok {
-			delete(meta, "resourceVersion")
-			delete(meta, "managedFields")
-		}
-		delete(m, "kind") // set either by the cache or by the API server, depending on the source
-		delete(m, "apiVersion")
-		specs[i] = m
-	}
-	return reflect.DeepEqual(specs[0], specs[1])
+	return a.GetGeneration() > 0 && a.GetGeneration() == b.GetGeneration() &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		reflect.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
 }
 
 // replace deletes the live object, so that the child can be created again once
@@ -310,12 +300,8 @@ func (t *attempt) replace(ctx context.Context, uid types.UID) error {
 // wrote counts a successful write, compares the API server's response with the
 // intent, and remembers the result. before is nil if the child did not exist.
 func (t *attempt) wrote(act Action, before, answer client.Object) Child {
-	var how string
-	contested := compare.Compare(answer, t.fields, t.in.Exclusive) != (compare.Result{})
-	if contested {
-		how = compare.Fingerprint(compare.Differences(answer, t.fields, t.in.Exclusive))
-	}
-	t.count(t.owner, t.in.Kind, Event{Action: act, Drift: t.drift, Contested: contested})
+	how := compare.Fingerprint(compare.Compare(answer, t.fields, t.in.Exclusive))
+	t.count(t.owner, t.in.Kind, Event{Action: act, Drift: t.drift, Contested: how != ""})
 	known := t.recall(t.owner, t.in)
 	known.written = memo{hash: t.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), answer: how}
 	if t.in.KeepsPods != nil && before != nil && t.in.KeepsPods(before, answer) {

@@ -77,6 +77,7 @@ func TestApplier_DoesNotUndoChangesThatTheCacheLacks(t *testing.T) {
 func TestApplier_AppliesThoughTheStatusChanged(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(image("web:0")))
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Generation = 1 })
 	w.staleCache()
 	d := stored(w, "web", &appsv1.Deployment{})
 	status := func() {

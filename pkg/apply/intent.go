@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/hash"
@@ -123,13 +125,8 @@ type Intent struct {
 	meta    *metav1ac.ObjectMetaApplyConfiguration // of config
 	newLive func() client.Object
 	request func() request
-	notes   map[string]note // by key
-}
-
-// note is an annotation that Annotate or Record added.
-type note struct {
-	value  string
-	record bool
+	notes   map[string]string // added by Annotate
+	records map[string]string
 }
 
 // Ref identifies a child in the namespace of its owner.
@@ -154,12 +151,13 @@ func Named(kind string, live client.Object) Intent {
 // object of the same type, into which the child is read.
 func New[L client.Object](config Configuration, live func() L) Intent {
 	return Intent{
-		Kind:      deref(config.GetKind()),
-		Namespace: deref(config.GetNamespace()),
-		Name:      deref(config.GetName()),
+		Kind:      ptr.Deref(config.GetKind(), ""),
+		Namespace: ptr.Deref(config.GetNamespace(), ""),
+		Name:      ptr.Deref(config.GetName(), ""),
 		config:    config,
 		meta:      metaOf(config),
-		notes:     map[string]note{},
+		notes:     map[string]string{},
+		records:   map[string]string{},
 		newLive:   func() client.Object { return live() },
 		request:   func() request { return &exchange[L]{Configuration: config} },
 	}
@@ -167,30 +165,18 @@ func New[L client.Object](config Configuration, live func() L) Intent {
 
 // Annotate adds an annotation to the stated fields, and to those of an intent
 // that replaces this one through IfExists or Fallback.
-func (in Intent) Annotate(key, value string) {
-	in.notes[key] = note{value: value}
-	in.setAnnotation(key, value)
-}
-
-func (in Intent) setAnnotation(key, value string) {
-	in.meta.WithAnnotations(map[string]string{key: value})
-}
+func (in Intent) Annotate(key, value string) { in.notes[key] = value }
 
 // Record adds an annotation that is only written together with other changes: a
 // child is not written because its records differ. Like Annotate, it also applies
 // to an intent that replaces this one.
-func (in Intent) Record(key, value string) { in.notes[key] = note{value: value, record: true} }
+func (in Intent) Record(key, value string) { in.records[key] = value }
 
 // instead returns other as a replacement of in, with what in states about the
 // child as a whole: annotations, log messages, and what was observed.
 func (in Intent) instead(other Intent) Intent {
-	for k, n := range in.notes {
-		if n.record {
-			other.Record(k, n.value)
-		} else {
-			other.Annotate(k, n.value)
-		}
-	}
+	maps.Copy(other.notes, in.notes)
+	maps.Copy(other.records, in.records)
 	if other.Changes == nil {
 		other.Changes = in.Changes
 	}
@@ -265,21 +251,16 @@ func (in Intent) complete(owner Owner) (completed, error) {
 		}
 	}
 	c := completed{raw: raw, hash: hashVersion + "-" + hash.Bytes(hashVersion, hashed)}
-	in.setAnnotation(naming.AnnotationApplied, c.hash)
-	for k, n := range in.notes {
-		if n.record {
-			in.setAnnotation(k, n.value)
-		}
-	}
+	in.meta.WithAnnotations(in.records).WithAnnotations(map[string]string{naming.AnnotationApplied: c.hash})
 	return c, nil
 }
 
 // decorate adds the label, the annotation and the references of an owner.
 func (in Intent) decorate(owner types.UID, orphanOf string, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
 	in.meta.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
-	in.setAnnotation(naming.AnnotationOwner, string(owner))
+	in.meta.WithAnnotations(in.notes).WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
 	if orphanOf != "" {
-		in.setAnnotation(naming.AnnotationOrphanOf, orphanOf)
+		in.meta.WithAnnotations(map[string]string{naming.AnnotationOrphanOf: orphanOf})
 	}
 	in.meta.WithOwnerReferences(refs...)
 }
@@ -347,11 +328,4 @@ func metaOf(config runtime.ApplyConfiguration) *metav1ac.ObjectMetaApplyConfigur
 	}
 	m, _ := reflect.TypeAssert[*metav1ac.ObjectMetaApplyConfiguration](f)
 	return m
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -35,9 +35,9 @@ func TestApplier_ForgetsChildrenThatThePlanDoesNotName(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment())
 	w.applier.ForgetOthers(owner(), []Intent{deployment()})
-	diff(t, "remembered while wanted", 1, w.applier.Remembered(owner().Object.GetUID(), "Deployment"))
+	diff(t, "remembered while wanted", 1, w.applier.remembered())
 	w.applier.ForgetOthers(owner(), nil)
-	diff(t, "remembered", 0, w.applier.Remembered(owner().Object.GetUID(), "Deployment"))
+	diff(t, "remembered", 0, w.applier.remembered())
 }
 
 // remembered returns the number of children that are remembered.

@@ -75,20 +75,6 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	})
 }
 
-// Remembered returns the number of an owner's children of a kind whose last
-// write is held in memory.
-func (a *Applier) Remembered(owner types.UID, kind string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := 0
-	for key, f := range a.owners[owner] {
-		if key.kind == kind && f.written.version != "" {
-			n++
-		}
-	}
-	return n
-}
-
 // recall returns what is remembered about a child.
 func (a *Applier) recall(owner Owner, in Intent) facts {
 	a.mu.Lock()

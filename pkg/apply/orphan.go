@@ -58,13 +58,12 @@ func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live c
 	if slices.EqualFunc(changed.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
 		return nil
 	}
-	return a.patchOwner(ctx, owner, kind, live, changed, binds)
+	return a.patch(ctx, owner, kind, live, changed, Changed)
 }
 
-// patchOwner changes only what names the owner of a child. binds reports whether that adds
-// an owner reference.
-func (a *Applier) patchOwner(ctx context.Context, owner Owner, kind string, live, changed client.Object, binds bool) error {
-	if binds {
+// patch changes what names the owner of a child, without the rest of its intent.
+func (a *Applier) patch(ctx context.Context, owner Owner, kind string, live, changed client.Object, act Action) error {
+	if metav1.IsControlledBy(changed, owner.Object) && !metav1.IsControlledBy(live, owner.Object) {
 		// A reference to an owner that no longer exists would delete the child.
 		if err := a.ownerExists(ctx, owner); err != nil {
 			return err
@@ -74,11 +73,16 @@ func (a *Applier) patchOwner(ctx context.Context, owner Owner, kind string, live
 		return err
 	}
 	log.FromContext(ctx).Info("Changing only the owner of a child", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
-	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(ownerManager))
+	opts := []client.PatchOption{client.FieldOwner(ownerManager)}
+	if act == Released {
+		// The cache selects by the label that is removed, so it never holds this version.
+		opts = append(opts, client.DisableReadYourWritesConsistency)
+	}
+	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), opts...)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing the owner of %s %q: %w", kind, live.GetName(), err)
 	}
-	a.count(owner, kind, Event{Action: Changed})
+	a.count(owner, kind, Event{Action: act})
 	return nil
 }
 
@@ -125,32 +129,27 @@ func withoutOwner(refs []metav1.OwnerReference, owner Owner) []metav1.OwnerRefer
 //
 // The pod template keeps its annotations, because changing it would replace the
 // pods.
-func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) (Action, error) {
+func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
 	live, err := a.cached(ctx, in)
 	if err != nil || live == nil {
-		return Unchanged, err
+		return err
 	}
 	bound := metav1.IsControlledBy(live, owner.Object)
 	if bound && !orphans(owner.Object) || !bound && !handedOver(live, owner) || !live.GetDeletionTimestamp().IsZero() {
-		return Unchanged, nil
+		return nil
 	}
-	before := live.DeepCopyObject().(client.Object)
-	live.SetOwnerReferences(withoutOwner(live.GetOwnerReferences(), owner))
-	live.SetLabels(withoutMarks(live.GetLabels()))
-	live.SetAnnotations(withoutMarks(live.GetAnnotations()))
+	changed := live.DeepCopyObject().(client.Object)
+	changed.SetOwnerReferences(withoutOwner(changed.GetOwnerReferences(), owner))
+	changed.SetLabels(withoutMarks(changed.GetLabels()))
+	changed.SetAnnotations(withoutMarks(changed.GetAnnotations()))
 	if in.OnRelease != nil {
-		in.OnRelease(live)
+		in.OnRelease(changed)
 	}
-	// The cache selects by the label that is removed, so it never holds this
-	// version.
-	err = a.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("releasing %s: %w", in, err)
+	if err := a.patch(ctx, owner, in.Kind, live, changed, Released); err != nil {
+		return err
 	}
 	a.forgetChild(owner, in.Kind, in.Key())
-	a.count(owner, in.Kind, Event{Action: Released})
-	return Released, nil
+	return nil
 }
 
 // withoutMarks removes the operator's labels or annotations. The

@@ -41,7 +41,7 @@ func (a *Applier) Adopt(ctx context.Context, owner Owner, kind string, live clie
 	changed := live.DeepCopyObject().(client.Object)
 	changed.GetAnnotations()[naming.AnnotationOwner] = string(owner.Object.GetUID())
 	setOwner(owner, changed, bound, bound)
-	if err := a.patchOwner(ctx, owner, kind, live, changed, true); err != nil {
+	if err := a.patch(ctx, owner, kind, live, changed, Changed); err != nil {
 		return false, fmt.Errorf("adopting a child of an earlier object: %w", err)
 	}
 	return true, nil

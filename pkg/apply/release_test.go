@@ -17,11 +17,19 @@ import (
 // release releases the child and returns the action.
 func (w *world) release(in Intent) Action {
 	w.t.Helper()
-	action, err := w.applier.Release(w.t.Context(), ownerWith(common.DeletionPolicyOrphan), in)
-	if err != nil {
+	return w.releaseOf(ownerWith(common.DeletionPolicyOrphan), in)
+}
+
+func (w *world) releaseOf(owner Owner, in Intent) Action {
+	w.t.Helper()
+	before := len(w.actions)
+	if err := w.applier.Release(w.t.Context(), owner, in); err != nil {
 		w.t.Fatal(err)
 	}
-	return action
+	if len(w.actions) == before {
+		return Unchanged
+	}
+	return w.actions[before]
 }
 
 func TestApplier_ReleasesAChildThatDoesNotExist(t *testing.T) {
@@ -89,11 +97,7 @@ func TestApplier_ReleasesWhatOutlivesItsOwner(t *testing.T) {
 				change(&d.ObjectMeta)
 			}
 			w := newWorld(t, d)
-			action, err := w.applier.Release(t.Context(), ownerWith(tc.policy), deployment())
-			if err != nil {
-				t.Fatal(err)
-			}
-			diff(t, "action", tc.want, action)
+			diff(t, "action", tc.want, w.releaseOf(ownerWith(tc.policy), deployment()))
 			if d := stored(w, "web", &appsv1.Deployment{}); tc.want == Released && len(d.Labels)+len(d.OwnerReferences)+len(d.Annotations) > 0 {
 				t.Errorf("labels %v, owners %v, annotations %v", d.Labels, d.OwnerReferences, d.Annotations)
 			}

@@ -32,22 +32,9 @@ func (c *reconciliation) apply(ctx context.Context, model Model) (fulfilled bool
 	// A plan that comes with an error may lack children. For those, the memory saves
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
-	c.applier.ForgetOthers(c.owner, c.remembered(plan))
+	c.applier.ForgetOthers(c.owner, plan.Apply)
 	err = errors.Join(err, unwritten)
 	return err == nil && c.confirm(plan, c.out, c.read), err
-}
-
-// remembered returns the children of a plan of which the last write still matters:
-// all of them, but for a paused object only those that exist, because the others
-// are not created.
-func (c *reconciliation) remembered(plan Plan) []apply.Intent {
-	if !c.kind.Paused(c.obj) {
-		return plan.Apply
-	}
-	return slices.DeleteFunc(slices.Clone(plan.Apply), func(in apply.Intent) bool {
-		_, exists := c.out.children[childKey{in.Kind, in.Key()}]
-		return !exists
-	})
 }
 
 // write applies a plan. A child that cannot be written blocks only those that

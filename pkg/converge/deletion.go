@@ -89,8 +89,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner)
 		if in.DeleteOnOrphan || !r.unavailable.has(in.Kind) {
 			continue // useless without its owner, or of a type that is not served
 		}
-		_, err := r.applier.Release(ctx, owner, in)
-		errs = append(errs, err)
+		errs = append(errs, r.applier.Release(ctx, owner, in))
 	}
 	for _, p := range plan.Prune {
 		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
@@ -99,7 +98,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner)
 		case orphans(obj) && !r.staysUnwanted(obj, p):
 			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
 		default:
-			_, err = r.applier.Release(ctx, owner, apply.Named(gvk.Kind, p))
+			err = r.applier.Release(ctx, owner, apply.Named(gvk.Kind, p))
 		}
 		errs = append(errs, err)
 	}

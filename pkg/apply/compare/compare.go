@@ -9,6 +9,7 @@ package compare
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,13 +18,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/hash"
 )
 
-// Result is the result of a comparison. The two kinds of differences are
-// repaired in different ways.
-type Result struct {
-	Lacks bool // a stated field is absent or different
-	Extra bool // an exclusive path holds a field that is not stated
-}
-
 // Difference is a field that an apply would change.
 type Difference struct {
 	// Path has the notation of kubectl explain, with list elements by their key:
@@ -31,9 +25,13 @@ type Difference struct {
 	Path string
 	// Verb is "be added", "be removed" or "change".
 	Verb string
-	// Live is the live value of a field that Differences returned, or nil.
+	// Live is the live value of a field that Compare returned, or nil.
 	Live any
 }
+
+// IsExtra reports that an exclusive path holds what is not stated. An apply removes it only
+// if the operator owns it.
+func (d Difference) IsExtra() bool { return d.Verb == removed }
 
 const (
 	added   = "be added"
@@ -44,28 +42,28 @@ const (
 // String returns a sentence as in status.pendingChanges.
 func (d Difference) String() string { return d.Path + " would " + d.Verb }
 
-// Compare reports whether a live object, a pointer to a struct, holds everything that is
-// stated, and nothing else in the exclusive paths (apply.Intent.Exclusive). It walks the
-// typed live object in parallel with the stated JSON: converting the live object would
-// cost several times as much, for every child in every reconcile.
+// Compare returns the fields, sorted by path, in which a live object, a pointer to a struct,
+// differs from what is stated, or holds something else in the exclusive paths
+// (apply.Intent.Exclusive). It walks the typed live object in parallel with the stated JSON:
+// converting the live object would cost several times as much, for every child in every
+// reconcile.
 //
 // Lists are compared by the merge key in the Go type's patchMergeKey tag and by
 // the second key in secondKey, as in the API server's schema, and in ordered ones the
 // stated elements must be in the stated order. Lists without a merge key are compared
 // element by element, in order. Quantities are compared
 // by value: "1000m" equals "1".
-func Compare(live any, stated map[string]any, exclusive []string) Result {
-	w := newWalk(exclusive)
-	lacks := !w.root(live, stated)
-	return Result{Lacks: lacks, Extra: w.extra}
-}
-
-// Differences returns the fields in which a live object differs, sorted by path. The
-// result is empty if and only if Compare finds no difference.
-func Differences(live any, stated map[string]any, exclusive []string) []Difference {
-	w := newWalk(exclusive)
-	w.reports = true
-	w.root(live, stated)
+func Compare(live any, stated map[string]any, exclusive []string) []Difference {
+	w := walk{exclusive: exclusive, below: map[string][]string{}}
+	for _, e := range exclusive {
+		parent, name := cutLast(strings.TrimSuffix(e, elementsOnly))
+		w.below[parent] = append(w.below[parent], name)
+	}
+	stated = maps.Clone(stated)
+	// A typed object read from the cache has neither.
+	delete(stated, "apiVersion")
+	delete(stated, "kind")
+	w.compare(reflect.ValueOf(live).Elem(), stated, "", field{})
 	slices.SortFunc(w.found, func(a, b Difference) int { return strings.Compare(a.Path+a.Verb, b.Path+b.Verb) })
 	return w.found
 }
@@ -87,44 +85,10 @@ func Fingerprint(all []Difference) string {
 type walk struct {
 	exclusive []string
 	below     map[string][]string // the exclusive fields, by the path of their parent object
-	extra     bool
-	reports   bool // collect what differs in found
 	found     []Difference
 }
 
-func newWalk(exclusive []string) walk {
-	w := walk{exclusive: exclusive, below: map[string][]string{}}
-	for _, e := range exclusive {
-		parent, name := cutLast(strings.TrimSuffix(e, elementsOnly))
-		w.below[parent] = append(w.below[parent], name)
-	}
-	return w
-}
-
-// root compares whole objects.
-func (w *walk) root(live any, stated map[string]any) bool {
-	top := make(map[string]any, len(stated))
-	for k, s := range stated {
-		// A typed object read from the cache has no apiVersion and kind.
-		if k != "apiVersion" && k != "kind" {
-			top[k] = s
-		}
-	}
-	return w.covers(reflect.ValueOf(live).Elem(), top, "", field{})
-}
-
-// expect returns ok, and reports a difference if it is false.
-func (w *walk) expect(ok bool, path, verb string, live reflect.Value) bool {
-	if !ok {
-		w.report(path, verb, live)
-	}
-	return ok
-}
-
 func (w *walk) report(path, verb string, live reflect.Value) {
-	if !w.reports {
-		return
-	}
 	d := Difference{Path: path, Verb: verb}
 	if live.IsValid() {
 		d.Live = live.Interface()
@@ -132,163 +96,145 @@ func (w *walk) report(path, verb string, live reflect.Value) {
 	w.found = append(w.found, d)
 }
 
-// addition records unstated content of an exclusive path.
-func (w *walk) addition(path string, live reflect.Value) {
-	w.extra = true
-	w.report(path, removed, live)
-}
-
-// join returns the path of a field. Paths are not built if they are not needed.
-func (w *walk) join(path, field string) string {
-	if len(w.exclusive) == 0 && !w.reports {
-		return ""
-	}
-	return join(path, field)
-}
-
-// element returns the path of a list element.
-func (w *walk) element(path string, key any) string {
-	if len(w.exclusive) == 0 && !w.reports {
-		return ""
-	}
-	return path + "[" + text(key) + "]"
-}
-
-// covers reports whether live holds all of stated. It also records unstated
-// content of exclusive paths, which is complete if covers returns true. Below a
-// difference, exclusive paths may not be examined.
-func (w *walk) covers(live reflect.Value, stated any, path string, f field) bool {
+// compare reports what live lacks of stated, and unstated content of exclusive paths. Below
+// a difference, exclusive paths may not be examined.
+func (w *walk) compare(live reflect.Value, stated any, path string, f field) {
 	for live.Kind() == reflect.Pointer || live.Kind() == reflect.Interface {
 		if live.IsNil() {
-			return w.expect(stated == nil, path, added, reflect.Value{})
+			if stated != nil {
+				w.report(path, added, reflect.Value{})
+			}
+			return
 		}
 		live = live.Elem()
 	}
-	if w.reports && path != "" && isUnset(live) {
+	if path != "" && isUnset(live) {
 		// Report the topmost field that is not set, rather than those below it.
-		var quiet walk
-		return w.expect(quiet.covers(live, stated, path, f), path, added, reflect.Value{})
+		var inner walk
+		if inner.compareSet(live, stated, path, f); len(inner.found) > 0 {
+			w.report(path, added, reflect.Value{})
+		}
+		return
 	}
+	w.compareSet(live, stated, path, f)
+}
+
+func (w *walk) compareSet(live reflect.Value, stated any, path string, f field) {
 	switch s := stated.(type) {
 	case nil:
-		return true
+		return
 	case map[string]any:
 		if live.Kind() == reflect.Map {
-			return w.coversMap(live, s, path)
+			w.compareMap(live, s, path)
+			return
 		}
 		if live.Kind() == reflect.Struct && !isEncoded(live.Type()) {
-			return w.coversStruct(live, s, path)
+			w.compareStruct(live, s, path)
+			return
 		}
 	case []any:
 		if live.Kind() == reflect.Slice {
-			return w.coversList(live, s, path, f)
+			w.compareList(live, s, path, f)
+			return
 		}
 	}
-	return w.expect(coversScalar(live, stated), path, changed, live)
+	if !coversScalar(live, stated) {
+		w.report(path, changed, live)
+	}
 }
 
 func isUnset(live reflect.Value) bool {
 	return live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0
 }
 
-func (w *walk) coversMap(live reflect.Value, stated map[string]any, path string) bool {
-	ok, found := true, 0
+func (w *walk) compareMap(live reflect.Value, stated map[string]any, path string) {
+	found := 0
 	for k, s := range stated {
 		v := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
 		if !v.IsValid() {
-			w.report(w.join(path, k), added, v)
-			ok = false
+			w.report(join(path, k), added, v)
 			continue
 		}
 		found++
-		ok = w.covers(v, s, w.join(path, k), field{}) && ok
+		w.compare(v, s, join(path, k), field{})
 	}
 	if live.Len() > found && (w.isExclusive(path) || w.within(path)) {
-		w.addition(path, live)
+		w.report(path, removed, live)
 	}
-	return ok
 }
 
-func (w *walk) coversStruct(live reflect.Value, stated map[string]any, path string) bool {
-	ok := true
+func (w *walk) compareStruct(live reflect.Value, stated map[string]any, path string) {
 	fields := fieldsOf(live.Type())
 	for k, s := range stated {
 		f, known := fields[k]
 		if !known { // a field newer than the Go types: let the API server decide
-			w.report(w.join(path, k), changed, reflect.Value{})
-			ok = false
+			w.report(join(path, k), changed, reflect.Value{})
 			continue
 		}
-		ok = w.covers(live.FieldByIndex(f.index), s, w.join(path, k), f) && ok
+		w.compare(live.FieldByIndex(f.index), s, join(path, k), f)
 	}
 	if w.within(path) {
 		for k, f := range fields {
 			w.reportUnstated(live, k, f, stated, path)
 		}
-		return ok
+		return
 	}
 	for _, k := range w.below[path] {
 		if f, known := fields[k]; known {
 			w.reportUnstated(live, k, f, stated, path)
 		}
 	}
-	return ok
 }
 
-// reportUnstated records an unstated value in a field of an exclusive path.
+// reportUnstated reports an unstated value in a field of an exclusive path.
 func (w *walk) reportUnstated(live reflect.Value, name string, f field, stated map[string]any, path string) {
 	if _, isStated := stated[name]; isStated {
-		return // covers examines a stated field
+		return // compare examines a stated field
 	}
 	if v := live.FieldByIndex(f.index); !isEmpty(v) && !isDefault(join(path, name), v) {
-		w.addition(join(path, name), v)
+		w.report(join(path, name), removed, v)
 	}
 }
 
-func (w *walk) coversList(live reflect.Value, stated []any, path string, f field) bool {
-	ok, found := true, len(stated)
+func (w *walk) compareList(live reflect.Value, stated []any, path string, f field) {
+	found := len(stated)
 	switch {
 	case f.mergeKey != "":
-		ok, found = w.coversElements(live, stated, path, f)
-	case f.set:
-		for _, s := range stated {
-			ok = w.expect(containsScalar(live, s), w.element(path, s), added, reflect.Value{}) && ok
-		}
+		found = w.compareElements(live, stated, path, f)
 	case live.Len() != len(stated):
 		w.report(path, changed, live)
-		ok = false
 	default:
 		for i, s := range stated {
-			ok = w.covers(live.Index(i), s, w.element(path, i), field{}) && ok
+			w.compare(live.Index(i), s, element(path, i), field{})
 		}
 	}
 	// An element with another key is an addition even if the stated element is
 	// missing: a port that was renumbered by hand still occupies the node port.
 	if live.Len() > found && w.isExclusive(path) {
-		w.addition(path, live)
+		w.report(path, removed, live)
 	}
-	return ok
 }
 
-// coversElements compares the elements of a list that have keys, and returns how many of
+// compareElements compares the elements of a list that have keys, and returns how many of
 // the stated ones it found.
-func (w *walk) coversElements(live reflect.Value, stated []any, path string, f field) (ok bool, found int) {
-	ok = true
+func (w *walk) compareElements(live reflect.Value, stated []any, path string, f field) (found int) {
 	last, inOrder := -1, true
 	for _, s := range stated {
 		m, _ := s.(map[string]any)
-		at := w.element(path, m[f.mergeKey])
+		at := element(path, m[f.mergeKey])
 		i := findElement(live, m, f.mergeKey)
 		if i < 0 {
 			w.report(at, added, reflect.Value{})
-			ok = false
 			continue
 		}
 		found++
 		inOrder, last = inOrder && i > last, i
-		ok = w.covers(reflect.Indirect(live.Index(i)), s, at, field{}) && ok
+		w.compare(reflect.Indirect(live.Index(i)), s, at, field{})
 	}
-	return w.expect(inOrder || !f.ordered, path, changed, live) && ok, found
+	if f.ordered && !inOrder {
+		w.report(path, changed, live)
+	}
+	return found
 }
 
 // ordered are the lists with a merge key in which the order has a meaning: a variable can
@@ -350,7 +296,6 @@ func (w *walk) within(path string) bool {
 type field struct {
 	index    []int
 	mergeKey string
-	set      bool // patchStrategy merge without a key: a set of scalars
 	ordered  bool // the order of the elements has a meaning
 }
 
@@ -371,9 +316,7 @@ func fieldsOf(t reflect.Type) map[string]field {
 		if _, shadowed := m[name]; shadowed {
 			continue
 		}
-		merge := strings.Contains(f.Tag.Get("patchStrategy"), "merge")
-		key := f.Tag.Get("patchMergeKey")
-		m[name] = field{index: f.Index, mergeKey: key, set: merge && key == "", ordered: ordered[name]}
+		m[name] = field{index: f.Index, mergeKey: f.Tag.Get("patchMergeKey"), ordered: ordered[name]}
 	}
 	knownFields.Store(t, m)
 	return m
@@ -385,6 +328,9 @@ func join(path, name string) string {
 	}
 	return path + "." + name
 }
+
+// element returns the path of a list element.
+func element(path string, key any) string { return path + "[" + text(key) + "]" }
 
 func cutLast(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '.')

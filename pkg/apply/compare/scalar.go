@@ -80,15 +80,6 @@ func coversQuantity(live resource.Quantity, stated any) bool {
 	return live.Cmp(want) == 0
 }
 
-func containsScalar(live reflect.Value, stated any) bool {
-	for i := range live.Len() {
-		if coversScalar(live.Index(i), stated) {
-			return true
-		}
-	}
-	return false
-}
-
 // isEmpty reports whether a value sets nothing. The API server stores an empty
 // object for a security context that is not set.
 func isEmpty(v reflect.Value) bool {
