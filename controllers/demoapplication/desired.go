@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -37,12 +38,7 @@ func articleLabels(a *demoapplicationv1.DemoApplication) map[string]string {
 }
 
 // replicas returns spec.replica, which defaults to 1.
-func replicas(a *demoapplicationv1.DemoApplication) int32 {
-	if a.Spec.Replica == nil {
-		return 1
-	}
-	return *a.Spec.Replica
-}
+func replicas(a *demoapplicationv1.DemoApplication) int32 { return ptr.Deref(a.Spec.Replica, 1) }
 
 // pods contains everything that the pods depend on: the relevant part of the spec,
 // and what is derived from the rest.
@@ -274,10 +270,7 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string, p
 		}
 		ports = append(ports, ac)
 	}
-	said := demoapplicationv1.Service{}
-	if a.Spec.Service != nil {
-		said = *a.Spec.Service
-	}
+	said := ptr.Deref(a.Spec.Service, demoapplicationv1.Service{})
 	if said.Type != "" {
 		kind = said.Type
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
@@ -69,16 +70,9 @@ func memory(m *cachev1alpha1.Memcached) int64 {
 }
 
 func maxConnections(m *cachev1alpha1.Memcached) int32 {
-	return or(m.Spec.MaxConnections, defaultMaxConnections)
+	return ptr.Deref(m.Spec.MaxConnections, defaultMaxConnections)
 }
-func threads(m *cachev1alpha1.Memcached) int32 { return or(m.Spec.Threads, defaultThreads) }
-
-func or(p *int32, unset int32) int32 {
-	if p == nil {
-		return unset
-	}
-	return *p
-}
+func threads(m *cachev1alpha1.Memcached) int32 { return ptr.Deref(m.Spec.Threads, defaultThreads) }
 
 // containerLimit returns the memory limit of the container in bytes. It is
 // generous, because reaching it would kill memcached and lose all items of the

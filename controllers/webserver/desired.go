@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
@@ -25,12 +26,7 @@ import (
 func serviceName(w *webserverv1.WebServer) string { return w.Name + "-service" }
 
 // replicas returns spec.replicas, which defaults to 1.
-func replicas(w *webserverv1.WebServer) int32 {
-	if w.Spec.Replicas == nil {
-		return 1
-	}
-	return *w.Spec.Replicas
-}
+func replicas(w *webserverv1.WebServer) int32 { return ptr.Deref(w.Spec.Replicas, 1) }
 
 // pods contains everything that the pods depend on: the relevant part of the spec,
 // and the content of the ConfigMaps and Secrets that it refers to.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -160,10 +162,7 @@ func (n *namespaces) Start(ctx context.Context) {
 		case <-tick.C:
 		}
 		n.mu.Lock()
-		var all []string
-		for namespace := range n.without {
-			all = append(all, namespace)
-		}
+		all := slices.Collect(maps.Keys(n.without))
 		n.mu.Unlock()
 		for _, namespace := range all {
 			if readable, err := n.probe(ctx, namespace); err != nil || !readable {

@@ -3,12 +3,8 @@ package converge
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -26,18 +22,15 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 	labels := c.kind.Labels(c.obj)
 	var errs []error
 	for _, t := range c.kind.Children {
-		gvk, err := apiutil.GVKForObject(t, c.client.Scheme())
-		if err != nil {
-			return fmt.Errorf("looking up %T: %w", t, err)
-		}
+		kind := kindOf(t)
 		disowned, err := c.listDisowned(ctx, t)
 		if err != nil {
 			return err
 		}
 		// As with the deletion policy, a revision or a Job is useless without the object.
-		bound := !orphans(c.obj) || gvk.Kind == "ControllerRevision" || gvk.Kind == "Job"
+		bound := !orphans(c.obj) || kind == "ControllerRevision" || kind == "Job"
 		for _, o := range disowned {
-			adopted, err := c.applier.Adopt(ctx, c.owner, gvk.Kind, o.(client.Object), labels, bound)
+			adopted, err := c.applier.Adopt(ctx, c.owner, kind, o, labels, bound)
 			if adopted {
 				err = &fault.Error{Class: fault.Quiet, Message: "children were adopted, which were not observed"}
 			}
@@ -49,23 +42,14 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 
 // listDisowned returns the metadata of the children of a type in the namespace that have no
 // controller, and name this object or none. Usually there are none.
-func (c *reconciliation) listDisowned(ctx context.Context, t client.Object) ([]runtime.Object, error) {
-	var all []runtime.Object
+func (c *reconciliation) listDisowned(ctx context.Context, t client.Object) (all []client.Object, err error) {
 	for _, of := range []string{naming.Disowned, apply.OrphanOf(c.owner)} {
-		l, err := emptyList(t, c.client.Scheme())
-		if err != nil {
-			return nil, err
-		}
-		err = c.client.List(ctx, l, client.InNamespace(c.obj.GetNamespace()),
+		found, err := list(ctx, c.client, c.client.Scheme(), t, client.InNamespace(c.obj.GetNamespace()),
 			client.MatchingFields{naming.IndexDisowned: of}, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return nil, fmt.Errorf("listing children without a controller: %w", err)
-		}
-		items, err := meta.ExtractList(l)
-		if err != nil {
 			return nil, err
 		}
-		all = append(all, items...)
+		all = append(all, found...)
 	}
 	return all, nil
 }

@@ -50,7 +50,10 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 }
 
 // Name returns the name of the kind, as schemes derive it.
-func (k AnyKind) Name() string { return reflect.TypeOf(k.New()).Elem().Name() }
+func (k AnyKind) Name() string { return kindOf(k.New()) }
+
+// kindOf returns the kind of an object, as schemes derive it from the type.
+func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }
 
 // MessageKinds returns the name of the kind and its groups, as package message uses them.
 func (k AnyKind) MessageKinds() []string { return append([]string{k.Name()}, k.Groups...) }

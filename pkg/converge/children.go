@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -61,11 +60,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	})}
 	errs = append(errs, disputes...)
 	for _, p := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
-		if err == nil {
-			err = c.applier.Delete(ctx, c.owner, gvk.Kind, p)
-		}
-		errs = append(errs, err)
+		errs = append(errs, c.applier.Delete(ctx, c.owner, kindOf(p), p))
 	}
 	errs = append(errs, c.setOwners(ctx, plan))
 	return errors.Join(errs...)
@@ -93,9 +88,7 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 		done[k] = true
 	}
 	for _, p := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
-		errs = append(errs, err)
-		k := childKey{gvk.Kind, client.ObjectKeyFromObject(p)}
+		k := childKey{kindOf(p), client.ObjectKeyFromObject(p)}
 		if c.kind.Paused(c.obj) && c.staysUnwanted(c.obj, p) {
 			set(k, p, false)
 		}
@@ -146,11 +139,9 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 		return err
 	})}
 	for _, p := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(p, c.client.Scheme())
-		if err == nil && p.GetDeletionTimestamp().IsZero() {
-			deleted = append(deleted, fmt.Sprintf("%s %q (to be deleted)", gvk.Kind, p.GetName()))
+		if p.GetDeletionTimestamp().IsZero() {
+			deleted = append(deleted, fmt.Sprintf("%s %q (to be deleted)", kindOf(p), p.GetName()))
 		}
-		errs = append(errs, err)
 	}
 	if held := slices.Concat(changed, created, deleted); len(held) > 0 {
 		what := fault.Clip(strings.Join(held, "; "), mostHeld)

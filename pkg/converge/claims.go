@@ -25,39 +25,39 @@ func (r Reader) Claimants(ctx context.Context, child client.Object) ([]client.Ob
 	if r.claims == nil {
 		return nil, nil
 	}
-	list, err := emptyList(child, r.claims.scheme)
-	if err != nil {
-		return nil, err
-	}
 	var others []client.Object
 	seen := map[types.UID]bool{child.GetUID(): true}
 	for _, claim := range r.claims.of(child) {
-		if err := r.claims.cache.List(ctx, list, client.MatchingFields{r.claims.index: claim}); err != nil {
-			return nil, fmt.Errorf("listing who claims %s: %w", claim, err)
+		claimants, err := list(ctx, r.claims.cache, r.claims.scheme, child, client.MatchingFields{r.claims.index: claim})
+		if err != nil {
+			return nil, err
 		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			if o := item.(client.Object); !seen[o.GetUID()] {
+		for _, o := range claimants {
+			if !seen[o.GetUID()] {
 				seen[o.GetUID()] = true
 				others = append(others, o)
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	return others, nil
 }
 
-// emptyList returns an empty list of the type of an object.
-func emptyList(of client.Object, scheme *runtime.Scheme) (client.ObjectList, error) {
-	gvk, err := apiutil.GVKForObject(of, scheme)
+// list lists the objects of the type of another one.
+func list(ctx context.Context, r client.Reader, scheme *runtime.Scheme, like client.Object, opts ...client.ListOption) (all []client.Object, err error) {
+	gvk, err := apiutil.GVKForObject(like, scheme)
 	if err != nil {
-		return nil, fmt.Errorf("looking up %T: %w", of, err)
+		return nil, fmt.Errorf("looking up %T: %w", like, err)
 	}
-	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	l, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("looking up the list of %s: %w", gvk.Kind, err)
 	}
-	return list.(client.ObjectList), nil
+	if err := r.List(ctx, l.(client.ObjectList), opts...); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
+	}
+	err = meta.EachListItem(l, func(item runtime.Object) error {
+		all = append(all, item.(client.Object))
+		return nil
+	})
+	return all, err
 }

@@ -9,7 +9,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -92,15 +91,11 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner)
 		errs = append(errs, r.applier.Release(ctx, owner, in))
 	}
 	for _, p := range plan.Prune {
-		gvk, err := apiutil.GVKForObject(p, r.client.Scheme())
-		switch {
-		case err != nil:
-		case orphans(obj) && !r.staysUnwanted(obj, p):
-			err = r.applier.Delete(ctx, owner, gvk.Kind, p)
-		default:
-			err = r.applier.Release(ctx, owner, apply.Named(gvk.Kind, p))
+		if orphans(obj) && !r.staysUnwanted(obj, p) {
+			errs = append(errs, r.applier.Delete(ctx, owner, kindOf(p), p))
+		} else {
+			errs = append(errs, r.applier.Release(ctx, owner, apply.Named(kindOf(p), p)))
 		}
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

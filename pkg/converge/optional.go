@@ -3,7 +3,6 @@ package converge
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +28,7 @@ type unavailableType struct {
 
 // lacks reports whether the type of child is not available.
 func (u unavailable) lacks(child client.Object) bool {
-	return !u.has(reflect.TypeOf(child).Elem().Name())
+	return !u.has(kindOf(child))
 }
 
 // has reports whether children of a kind can be read and written.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
@@ -112,8 +111,8 @@ func (r recorder) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 		opts = append(slices.Clip(opts), client.UnsafeDisableDeepCopy)
 	}
 	err := r.Client.Get(ctx, key, into, opts...)
-	if gvk, unknown := apiutil.GVKForObject(into, r.Scheme()); r.reads.objects != nil && unknown == nil && client.IgnoreNotFound(err) == nil {
-		r.reads.objects[childKey{gvk.Kind, key}] = into
+	if r.reads.objects != nil && client.IgnoreNotFound(err) == nil {
+		r.reads.objects[childKey{kindOf(into), key}] = into
 	}
 	if err != nil {
 		r.reads.add(read{of: reflect.TypeOf(into), key: key, problem: err.Error()})

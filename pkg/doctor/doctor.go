@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -231,14 +232,7 @@ func (d *Doctor) readyEndpoints(ctx context.Context) (ready int, err error) {
 	return ready, nil
 }
 
-func (d *Doctor) configurations() []string {
-	var all []string
-	for name := range d.bundles {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func (d *Doctor) configurations() []string { return slices.Sorted(maps.Keys(d.bundles)) }
 
 func (d *Doctor) operator(ctx context.Context) (State, string, error) {
 	var all appsv1.DeploymentList

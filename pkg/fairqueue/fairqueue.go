@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
@@ -192,11 +193,7 @@ func (q *Queue[T]) AddWithOpts(o priorityqueue.AddOpts, keys ...T) {
 				after = d
 			}
 		}
-		priority := PriorityDefault
-		if o.Priority != nil {
-			priority = *o.Priority
-		}
-		q.add(key, classOf(priority), after)
+		q.add(key, classOf(ptr.Deref(o.Priority, PriorityDefault)), after)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -260,7 +261,7 @@ func restarts(p *corev1.Pod) (n int32) {
 func describe(o client.Object) string {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		s := fmt.Sprintf("%d of %d available", o.Status.AvailableReplicas, value(o.Spec.Replicas, 1))
+		s := fmt.Sprintf("%d of %d available", o.Status.AvailableReplicas, ptr.Deref(o.Spec.Replicas, 1))
 		if o.Status.UpdatedReplicas != o.Status.Replicas {
 			s += fmt.Sprintf(", %d updated", o.Status.UpdatedReplicas)
 		}
@@ -297,7 +298,7 @@ func describe(o client.Object) string {
 		if c := podstate.AutoscalerProblem(o); c != nil {
 			return fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, oneLine(c.Message))
 		}
-		return fmt.Sprintf("%d replicas, from %d to %d", o.Status.DesiredReplicas, value(o.Spec.MinReplicas, 1), o.Spec.MaxReplicas)
+		return fmt.Sprintf("%d replicas, from %d to %d", o.Status.DesiredReplicas, ptr.Deref(o.Spec.MinReplicas, 1), o.Spec.MaxReplicas)
 	case *networkingv1.Ingress:
 		var hosts []string
 		for _, r := range o.Spec.Rules {
@@ -337,13 +338,6 @@ func (w *world) unreported(ctx context.Context, obj *unstructured.Unstructured, 
 		}
 	}
 	return notes
-}
-
-func value(n *int32, unset int32) int32 {
-	if n == nil {
-		return unset
-	}
-	return *n
 }
 
 // serving describes the revisions of an object in one line.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -373,17 +374,11 @@ func restarts(f apply.Preview) bool {
 // podsOf returns the number of pods of a child, which a change of its template
 // replaces.
 func podsOf(live client.Object) int32 {
-	one := func(replicas *int32) int32 {
-		if replicas == nil {
-			return 1
-		}
-		return *replicas
-	}
 	switch c := live.(type) {
 	case *appsv1.Deployment:
-		return one(c.Spec.Replicas)
+		return ptr.Deref(c.Spec.Replicas, 1)
 	case *appsv1.StatefulSet:
-		return one(c.Spec.Replicas)
+		return ptr.Deref(c.Spec.Replicas, 1)
 	case *appsv1.DaemonSet:
 		return c.Status.DesiredNumberScheduled
 	case *corev1.Pod:

@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -33,7 +34,7 @@ func CheckServiceAccount(platform config.Platform, obj metav1.Object, t *corev1a
 	}
 	// Kubernetes uses the older name of the field if the other one is not set.
 	for _, name := range []*string{t.Spec.ServiceAccountName, t.Spec.DeprecatedServiceAccount} {
-		if or(name, "") != "" {
+		if ptr.Deref(name, "") != "" {
 			return ServiceAccountNotAllowed(*name)
 		}
 	}

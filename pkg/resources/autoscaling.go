@@ -11,6 +11,7 @@ import (
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -89,7 +90,7 @@ func requests(r *corev1ac.ResourceRequirementsApplyConfiguration, name corev1.Re
 }
 
 // MinReplicas returns the minimum number of replicas that an autoscaler sets.
-func MinReplicas(spec *common.Autoscaling) int32 { return or(spec.MinReplicas, 1) }
+func MinReplicas(spec *common.Autoscaling) int32 { return ptr.Deref(spec.MinReplicas, 1) }
 
 // AutoscaledReplicas returns the number of replicas to apply although an
 // autoscaler scales the Deployment, or nil if none should be applied. live is

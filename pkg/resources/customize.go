@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -109,7 +110,7 @@ func (o Options) rename(name *string) {
 // not included, because the pods cannot read them.
 func Uses(o Options) (configMaps, secrets []configsource.Use) {
 	add := func(to *[]configsource.Use, field, name string, optional *bool) {
-		*to = append(*to, configsource.Use{Field: field, Name: name, Optional: or(optional, false)})
+		*to = append(*to, configsource.Use{Field: field, Name: name, Optional: ptr.Deref(optional, false)})
 	}
 	ofEnv := func(of string, env []common.EnvVar) {
 		for _, e := range env {
@@ -162,10 +163,7 @@ func Uses(o Options) (configMaps, secrets []configsource.Use) {
 }
 
 func (o Options) probes(container *corev1ac.ContainerApplyConfiguration) {
-	p := common.Probes{}
-	if o.Probes != nil {
-		p = *o.Probes
-	}
+	p := ptr.Deref(o.Probes, common.Probes{})
 	switch {
 	case p.Readiness != nil:
 		container.WithReadinessProbe(probe(p.Readiness))
@@ -186,11 +184,11 @@ func (o Options) probes(container *corev1ac.ContainerApplyConfiguration) {
 // it, so that a manual change is drift.
 func probe(p *common.Probe) *corev1ac.ProbeApplyConfiguration {
 	ac := as[corev1ac.ProbeApplyConfiguration](p).
-		WithInitialDelaySeconds(or(p.InitialDelaySeconds, 0)).
-		WithPeriodSeconds(or(p.PeriodSeconds, 10)).
-		WithTimeoutSeconds(or(p.TimeoutSeconds, 1)).
-		WithSuccessThreshold(or(p.SuccessThreshold, 1)).
-		WithFailureThreshold(or(p.FailureThreshold, 3))
+		WithInitialDelaySeconds(ptr.Deref(p.InitialDelaySeconds, 0)).
+		WithPeriodSeconds(ptr.Deref(p.PeriodSeconds, 10)).
+		WithTimeoutSeconds(ptr.Deref(p.TimeoutSeconds, 1)).
+		WithSuccessThreshold(ptr.Deref(p.SuccessThreshold, 1)).
+		WithFailureThreshold(ptr.Deref(p.FailureThreshold, 3))
 	if get := ac.HTTPGet; get != nil {
 		if get.Path == nil {
 			get.WithPath("/")
@@ -204,10 +202,7 @@ func probe(p *common.Probe) *corev1ac.ProbeApplyConfiguration {
 
 // place sets the fields that determine where the pods run.
 func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
-	p := common.Pod{}
-	if o.Pod != nil {
-		p = *o.Pod
-	}
+	p := ptr.Deref(o.Pod, common.Pod{})
 	// Nodes with Windows often have no taint.
 	pod.WithNodeSelector(map[string]string{corev1.LabelOSStable: string(corev1.Linux)}).WithNodeSelector(texts(p.NodeSelector))
 	pod.WithTolerations(each[corev1ac.TolerationApplyConfiguration](p.Tolerations)...)
@@ -314,12 +309,12 @@ func (o Options) volumes(container string) []*corev1ac.VolumeApplyConfiguration 
 		switch {
 		case v.ConfigMap != nil:
 			o.rename(v.ConfigMap.Name)
-			v.ConfigMap.DefaultMode = new(or(v.ConfigMap.DefaultMode, fileMode))
+			v.ConfigMap.DefaultMode = new(ptr.Deref(v.ConfigMap.DefaultMode, fileMode))
 		case v.Secret != nil:
-			v.Secret.DefaultMode = new(or(v.Secret.DefaultMode, fileMode))
+			v.Secret.DefaultMode = new(ptr.Deref(v.Secret.DefaultMode, fileMode))
 		case v.DownwardAPI != nil:
 			fields(v.DownwardAPI.Items)
-			v.DownwardAPI.DefaultMode = new(or(v.DownwardAPI.DefaultMode, fileMode))
+			v.DownwardAPI.DefaultMode = new(ptr.Deref(v.DownwardAPI.DefaultMode, fileMode))
 		case v.Projected != nil:
 			for _, s := range v.Projected.Sources {
 				if s.ConfigMap != nil {
@@ -329,9 +324,9 @@ func (o Options) volumes(container string) []*corev1ac.VolumeApplyConfiguration 
 					fields(s.DownwardAPI.Items)
 				}
 			}
-			v.Projected.DefaultMode = new(or(v.Projected.DefaultMode, fileMode))
+			v.Projected.DefaultMode = new(ptr.Deref(v.Projected.DefaultMode, fileMode))
 		case v.Image != nil && v.Image.Reference != nil:
-			v.Image.WithPullPolicy(PullPolicy(or(v.Image.PullPolicy, ""), *v.Image.Reference))
+			v.Image.WithPullPolicy(PullPolicy(ptr.Deref(v.Image.PullPolicy, ""), *v.Image.Reference))
 		}
 	}
 	return volumes
@@ -447,8 +442,8 @@ func Drain(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Containe
 	if p == nil {
 		p = &common.Pod{}
 	}
-	seconds := or(p.DrainSeconds, unset)
-	grace := or(p.TerminationGracePeriodSeconds, config.GracePeriod(seconds))
+	seconds := ptr.Deref(p.DrainSeconds, unset)
+	grace := ptr.Deref(p.TerminationGracePeriodSeconds, config.GracePeriod(seconds))
 	pod.WithTerminationGracePeriodSeconds(grace)
 	if seconds = min(seconds, grace-1); seconds > 0 {
 		container.WithLifecycle(corev1ac.Lifecycle().
@@ -469,7 +464,7 @@ func OnNodes(pod *corev1ac.PodSpecApplyConfiguration, platform config.Pods) {
 	}
 	for _, taint := range lostNode {
 		if !slices.ContainsFunc(pod.Tolerations, func(t corev1ac.TolerationApplyConfiguration) bool {
-			key, effect := or(t.Key, ""), or(t.Effect, "")
+			key, effect := ptr.Deref(t.Key, ""), ptr.Deref(t.Effect, "")
 			return (key == taint || key == "") && (effect == corev1.TaintEffectNoExecute || effect == "")
 		}) {
 			pod.WithTolerations(corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).
@@ -480,8 +475,8 @@ func OnNodes(pod *corev1ac.PodSpecApplyConfiguration, platform config.Pods) {
 
 // leavesLostNodes reports whether OnNodes may have added the toleration.
 func leavesLostNodes(t corev1ac.TolerationApplyConfiguration) bool {
-	return slices.Contains(lostNode, or(t.Key, "")) && or(t.Operator, "") == corev1.TolerationOpExists &&
-		or(t.Effect, "") == corev1.TaintEffectNoExecute && or(t.TolerationSeconds, config.LongestToleration+1) <= config.LongestToleration
+	return slices.Contains(lostNode, ptr.Deref(t.Key, "")) && ptr.Deref(t.Operator, "") == corev1.TolerationOpExists &&
+		ptr.Deref(t.Effect, "") == corev1.TaintEffectNoExecute && ptr.Deref(t.TolerationSeconds, config.LongestToleration+1) <= config.LongestToleration
 }
 
 // as converts a type of the API to an apply configuration. Both have the same

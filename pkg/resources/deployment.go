@@ -15,6 +15,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
@@ -65,16 +66,13 @@ func Deployment(r Rolling) apply.Intent {
 }
 
 func (r Rolling) intent() apply.Intent {
-	rollout := common.Rollout{}
-	if r.Rollout != nil {
-		rollout = *r.Rollout
-	}
+	rollout := ptr.Deref(r.Rollout, common.Rollout{})
 	ac := appsv1ac.Deployment(r.Name, r.Namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithPaused(false).
 			WithRevisionHistoryLimit(10).
-			WithMinReadySeconds(or(rollout.MinReadySeconds, 0)).
-			WithProgressDeadlineSeconds(or(rollout.ProgressDeadlineSeconds, int32(DefaultDeadline/time.Second))).
+			WithMinReadySeconds(ptr.Deref(rollout.MinReadySeconds, 0)).
+			WithProgressDeadlineSeconds(ptr.Deref(rollout.ProgressDeadlineSeconds, int32(DefaultDeadline/time.Second))).
 			WithStrategy(strategy(rollout)).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(r.Selector)).
 			WithTemplate(r.Template))
@@ -171,13 +169,6 @@ func keepsPods(before, after client.Object) bool {
 		b.Spec.Paused == a.Spec.Paused && b.Spec.MinReadySeconds == a.Spec.MinReadySeconds
 }
 
-func or[T any](v *T, unset T) T {
-	if v == nil {
-		return unset
-	}
-	return *v
-}
-
 // DeploymentState returns what the status of a Deployment means for the
 // conditions of its owner. d is nil if there is no Deployment; want is the
 // desired number of replicas. Messages contain no counts, because each change
@@ -232,12 +223,7 @@ func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Condition 
 }
 
 // Replicas returns the number of replicas that a Deployment asks for.
-func Replicas(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
-}
+func Replicas(d *appsv1.Deployment) int32 { return ptr.Deref(d.Spec.Replicas, 1) }
 
 func condition(d *appsv1.Deployment, t appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range d.Status.Conditions {

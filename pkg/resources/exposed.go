@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -26,12 +27,12 @@ func Claims(child client.Object) []string {
 				continue
 			}
 			for _, p := range r.HTTP.Paths {
-				all = append(all, strings.Join([]string{or(o.Spec.IngressClassName, ""), r.Host, p.Path}, "/"))
+				all = append(all, strings.Join([]string{ptr.Deref(o.Spec.IngressClassName, ""), r.Host, p.Path}, "/"))
 			}
 		}
 	case *gatewayv1.HTTPRoute:
 		for _, g := range o.Spec.ParentRefs {
-			listener := []string{string(or(g.Namespace, gatewayv1.Namespace(o.Namespace))), string(g.Name), string(or(g.SectionName, ""))}
+			listener := []string{string(ptr.Deref(g.Namespace, gatewayv1.Namespace(o.Namespace))), string(g.Name), string(ptr.Deref(g.SectionName, ""))}
 			for _, h := range o.Spec.Hostnames {
 				for _, path := range routePaths(o) {
 					all = append(all, strings.Join(append(listener, string(h), path), "/"))
@@ -47,7 +48,7 @@ func routePaths(r *gatewayv1.HTTPRoute) []string {
 	for _, rule := range r.Spec.Rules {
 		for _, m := range rule.Matches {
 			if m.Path != nil {
-				all = append(all, or(m.Path.Value, "/"))
+				all = append(all, ptr.Deref(m.Path.Value, "/"))
 			}
 		}
 	}
@@ -89,7 +90,7 @@ func HostClaimed(by client.Object) conditions.Condition {
 // OfOtherClass reports whether the spec names another class than that of an Ingress. The
 // controller of the earlier class may have written an address, and does not remove it.
 func OfOtherClass(i *networkingv1.Ingress, spec *common.Expose) bool {
-	return spec.Ingress != nil && spec.Ingress.IngressClassName != "" && or(i.Spec.IngressClassName, "") != spec.Ingress.IngressClassName
+	return spec.Ingress != nil && spec.Ingress.IngressClassName != "" && ptr.Deref(i.Spec.IngressClassName, "") != spec.Ingress.IngressClassName
 }
 
 // TakenByIngress reports whether an ingress controller has set an address of an

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -34,7 +35,7 @@ func Job(c Command) apply.Intent {
 		WithSpec(batchv1ac.JobSpec().
 			WithParallelism(1).WithCompletions(1).WithBackoffLimit(0).
 			WithPodReplacementPolicy(batchv1.Failed).
-			WithActiveDeadlineSeconds(int64(or(c.Before.DeadlineSeconds, commandDeadline))).
+			WithActiveDeadlineSeconds(int64(ptr.Deref(c.Before.DeadlineSeconds, commandDeadline))).
 			WithTemplate(c.template())),
 		func() *batchv1.Job { return &batchv1.Job{} })
 	in.DeleteOnOrphan = true

@@ -3,6 +3,7 @@ package resources
 import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 )
@@ -39,7 +40,7 @@ func SecurityContexts(s *common.Security, own SecurityDefaults) (*corev1ac.PodSe
 	} else {
 		container.WithPrivileged(false)
 	}
-	user := or(s.RunAsUser, own.User)
+	user := ptr.Deref(s.RunAsUser, own.User)
 	if user != 0 {
 		pod.WithRunAsUser(user)
 	}
@@ -54,7 +55,7 @@ func SecurityContexts(s *common.Security, own SecurityDefaults) (*corev1ac.PodSe
 		pod.WithFSGroup(*s.FSGroup)
 	}
 	if s.ReadOnlyRootFilesystem != nil || own.ReadOnlyRootFilesystem {
-		container.WithReadOnlyRootFilesystem(or(s.ReadOnlyRootFilesystem, own.ReadOnlyRootFilesystem))
+		container.WithReadOnlyRootFilesystem(ptr.Deref(s.ReadOnlyRootFilesystem, own.ReadOnlyRootFilesystem))
 	}
 	return pod, container
 }

@@ -3,6 +3,7 @@ package resources
 import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -19,7 +20,7 @@ func Service(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOption
 	if o.SessionAffinity != "" {
 		spec.WithSessionAffinity(o.SessionAffinity)
 	}
-	kind := or(spec.Type, corev1.ServiceTypeClusterIP)
+	kind := ptr.Deref(spec.Type, corev1.ServiceTypeClusterIP)
 	if kind == corev1.ServiceTypeNodePort || kind == corev1.ServiceTypeLoadBalancer {
 		spec.WithExternalTrafficPolicy(corev1.ServiceExternalTrafficPolicyCluster)
 		if o.ExternalTrafficPolicy != "" {

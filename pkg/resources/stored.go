@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/config"
@@ -56,7 +57,7 @@ func (r TemplateRules) Violations(t *corev1ac.PodTemplateSpecApplyConfiguration)
 // allowed.
 func (r TemplateRules) missing(pod *corev1ac.PodSpecApplyConfiguration) []string {
 	var found []string
-	if pod.ServiceAccountName == nil && or(pod.AutomountServiceAccountToken, true) {
+	if pod.ServiceAccountName == nil && ptr.Deref(pod.AutomountServiceAccountToken, true) {
 		found = append(found, "spec.automountServiceAccountToken")
 	}
 	if r.Profile == common.SecurityBaseline {
@@ -65,7 +66,7 @@ func (r TemplateRules) missing(pod *corev1ac.PodSpecApplyConfiguration) []string
 	if s := pod.SecurityContext; s == nil {
 		found = append(found, "spec.securityContext")
 	} else {
-		if !or(s.RunAsNonRoot, false) {
+		if !ptr.Deref(s.RunAsNonRoot, false) {
 			found = append(found, "spec.securityContext.runAsNonRoot")
 		}
 		if s.SeccompProfile == nil {
@@ -74,13 +75,13 @@ func (r TemplateRules) missing(pod *corev1ac.PodSpecApplyConfiguration) []string
 	}
 	check := func(list string, containers []corev1ac.ContainerApplyConfiguration) {
 		for _, c := range containers {
-			at := fmt.Sprintf("spec.%s[%s].securityContext", list, or(c.Name, ""))
+			at := fmt.Sprintf("spec.%s[%s].securityContext", list, ptr.Deref(c.Name, ""))
 			s := c.SecurityContext
 			if s == nil {
 				found = append(found, at)
 				continue
 			}
-			if or(s.AllowPrivilegeEscalation, true) {
+			if ptr.Deref(s.AllowPrivilegeEscalation, true) {
 				found = append(found, at+".allowPrivilegeEscalation")
 			}
 			if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") {
@@ -307,7 +308,7 @@ func NotAllowed(p config.Platform, own Generated, t *corev1ac.PodTemplateSpecApp
 		errs = append(errs, p.RefusesImage(i)...)
 	}
 	errs = append(errs, p.RefusesPod(settingsOf(t, own, spec))...)
-	if class := or(t.Spec.PriorityClassName, ""); strings.HasPrefix(class, "system-") { // rejected by the schemas
+	if class := ptr.Deref(t.Spec.PriorityClassName, ""); strings.HasPrefix(class, "system-") { // rejected by the schemas
 		errs = append(errs, field.Invalid(spec.Child("priorityClassName"), class, "system priority classes are not allowed"))
 	}
 	if !p.Pods.AllowsProfile(common.SecurityBaseline) {
@@ -324,16 +325,16 @@ func imagesOf(pod *corev1ac.PodSpecApplyConfiguration, spec *field.Path) []confi
 	var images []config.Image
 	containers := func(list string, all []corev1ac.ContainerApplyConfiguration) {
 		for _, c := range all {
-			at := spec.Child(list).Key(or(c.Name, ""))
-			images = append(images, config.Image{Field: at.Child("image"), Name: or(c.Image, ""), PullField: at.Child("imagePullPolicy"), Pull: or(c.ImagePullPolicy, "")})
+			at := spec.Child(list).Key(ptr.Deref(c.Name, ""))
+			images = append(images, config.Image{Field: at.Child("image"), Name: ptr.Deref(c.Image, ""), PullField: at.Child("imagePullPolicy"), Pull: ptr.Deref(c.ImagePullPolicy, "")})
 		}
 	}
 	containers("containers", pod.Containers)
 	containers("initContainers", pod.InitContainers)
 	for _, v := range pod.Volumes {
 		if i := v.Image; i != nil {
-			at := spec.Child("volumes").Key(or(v.Name, "")).Child("image")
-			images = append(images, config.Image{Field: at.Child("reference"), Name: or(i.Reference, ""), PullField: at.Child("pullPolicy"), Pull: or(i.PullPolicy, "")})
+			at := spec.Child("volumes").Key(ptr.Deref(v.Name, "")).Child("image")
+			images = append(images, config.Image{Field: at.Child("reference"), Name: ptr.Deref(i.Reference, ""), PullField: at.Child("pullPolicy"), Pull: ptr.Deref(i.PullPolicy, "")})
 		}
 	}
 	return images
@@ -342,8 +343,8 @@ func imagesOf(pod *corev1ac.PodSpecApplyConfiguration, spec *field.Path) []confi
 // settingsOf returns what the platform configuration restricts in a template.
 func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, spec *field.Path) config.PodSettings {
 	s := config.PodSettings{
-		PriorityClass: config.Text{Field: spec.Child("priorityClassName"), Value: or(t.Spec.PriorityClassName, "")},
-		RuntimeClass:  config.Text{Field: spec.Child("runtimeClassName"), Value: or(t.Spec.RuntimeClassName, "")},
+		PriorityClass: config.Text{Field: spec.Child("priorityClassName"), Value: ptr.Deref(t.Spec.PriorityClassName, "")},
+		RuntimeClass:  config.Text{Field: spec.Child("runtimeClassName"), Value: ptr.Deref(t.Spec.RuntimeClassName, "")},
 	}
 	if m := t.ObjectMetaApplyConfiguration; m != nil {
 		meta := field.NewPath("metadata")
@@ -354,12 +355,12 @@ func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, sp
 		s.Labels = config.Keys{Field: meta.Child("labels"), Values: own.without(m.Labels)}
 	}
 	for _, c := range t.Spec.InitContainers {
-		if name := or(c.Name, ""); !slices.Contains(own.Containers, name) {
-			s.InitContainers = append(s.InitContainers, config.InitContainer(spec.Child("initContainers").Key(name), or(c.Image, ""), c))
+		if name := ptr.Deref(c.Name, ""); !slices.Contains(own.Containers, name) {
+			s.InitContainers = append(s.InitContainers, config.InitContainer(spec.Child("initContainers").Key(name), ptr.Deref(c.Image, ""), c))
 		}
 	}
 	for _, toleration := range t.Spec.Tolerations {
-		if key := or(toleration.Key, ""); !leavesLostNodes(toleration) {
+		if key := ptr.Deref(toleration.Key, ""); !leavesLostNodes(toleration) {
 			s.Tolerations = append(s.Tolerations, config.Text{Field: spec.Child("tolerations").Key(key).Child("key"), Value: key})
 		}
 	}
@@ -368,7 +369,7 @@ func settingsOf(t *corev1ac.PodTemplateSpecApplyConfiguration, own Generated, sp
 		s.GracePeriod = config.Seconds{Field: spec.Child("terminationGracePeriodSeconds"), Value: *seconds}
 	}
 	for _, v := range t.Spec.Volumes {
-		if name := or(v.Name, ""); v.EmptyDir != nil && !slices.Contains(own.Volumes, name) {
+		if name := ptr.Deref(v.Name, ""); v.EmptyDir != nil && !slices.Contains(own.Volumes, name) {
 			s.Scratch = append(s.Scratch, config.Size{Field: spec.Child("volumes").Key(name).Child("emptyDir", "sizeLimit"), Limit: v.EmptyDir.SizeLimit})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -125,11 +126,7 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 	if d.Status.ObservedGeneration == d.Generation || !d.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	n := int32(1)
-	if d.Spec.Replicas != nil {
-		n = *d.Spec.Replicas
-	}
-	before := d.DeepCopy()
+	n, before := ptr.Deref(d.Spec.Replicas, 1), d.DeepCopy()
 	failed := n > 0 && (crashes(d.Spec.Template.Spec) || e.mountsCrash(ctx, d))
 	if failed || hasFailed(before) {
 		if err := e.crashing(ctx, d, failed); err != nil {
@@ -137,7 +134,12 @@ func (e *Env) Rollout(ctx context.Context, d *appsv1.Deployment) error {
 		}
 	}
 	if surge, _ := RolloutBounds(d); !failed && n > 0 && d.Spec.MinReadySeconds == math.MaxInt32-1 {
-		return e.hold(ctx, d, n, min(int32(surge), n)) //nolint:gosec // a number of pods
+		more := min(int32(surge), n)        //nolint:gosec // a number of pods
+		d.Status = appsv1.DeploymentStatus{ // its new pods are never available
+			ObservedGeneration: d.Generation, Replicas: n + more, UpdatedReplicas: more, ReadyReplicas: n + more, AvailableReplicas: n, UnavailableReplicas: more,
+			Conditions: []appsv1.DeploymentCondition{availability(true)},
+		}
+		return e.rollOut(ctx, d, before)
 	}
 	if !failed {
 		if err := e.growing(ctx, d, n); err != nil {
@@ -174,8 +176,7 @@ func availability(enough bool) appsv1.DeploymentCondition {
 }
 
 func (e *Env) rollOut(ctx context.Context, d, before *appsv1.Deployment) error {
-	err := e.Admin.Status().Patch(ctx, d, client.MergeFrom(before))
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := client.IgnoreNotFound(e.Admin.Status().Patch(ctx, d, client.MergeFrom(before))); err != nil {
 		return fmt.Errorf("rolling out Deployment %s: %w", client.ObjectKeyFromObject(d), err)
 	}
 	return nil
@@ -205,24 +206,11 @@ func (e *Env) growing(ctx context.Context, d *appsv1.Deployment, n int32) error 
 	return nil
 }
 
-// hold writes the status of a Deployment whose new pods are never available.
-func (e *Env) hold(ctx context.Context, d *appsv1.Deployment, n, surge int32) error {
-	before := d.DeepCopy()
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: n + surge, UpdatedReplicas: surge, ReadyReplicas: n + surge, AvailableReplicas: n, UnavailableReplicas: surge,
-		Conditions: []appsv1.DeploymentCondition{availability(true)},
-	}
-	return e.rollOut(ctx, d, before)
-}
-
 // RolloutBounds returns how many pods more than desired a rollout may create, and how
 // many fewer it may leave available, like ResolveFenceposts and MaxUnavailable of
 // Kubernetes' pkg/controller/deployment/util. With the strategy Recreate both are 0.
 func RolloutBounds(d *appsv1.Deployment) (surge, unavailable int) {
-	want := 1
-	if d.Spec.Replicas != nil {
-		want = int(*d.Spec.Replicas)
-	}
+	want := int(ptr.Deref(d.Spec.Replicas, 1))
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || want == 0 {
 		return 0, 0
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,19 +84,16 @@ func runMain(m *testing.M, root string, addToScheme func(*runtime.Scheme) error,
 		}
 	}()
 	ctx, cancel := context.WithCancel(context.Background())
-	played := make(chan error, 2)
+	var played errgroup.Group
 	if nodes {
-		go func() { played <- env.Rollouts(ctx) }()
-		go func() { played <- env.Kubelet(ctx) }()
-	} else {
-		played <- nil
-		played <- nil
+		played.Go(func() error { return env.Rollouts(ctx) })
+		played.Go(func() error { return env.Kubelet(ctx) })
 	}
 	set(env)
 	code = m.Run()
 	err = env.Audit.Refused(ctx)
 	cancel()
-	return code, errors.Join(err, <-played, <-played)
+	return code, errors.Join(err, played.Wait())
 }
 
 // NewNamespace creates a namespace with a unique name.

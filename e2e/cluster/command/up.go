@@ -1,7 +1,9 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -44,29 +46,22 @@ func upCommand() *cobra.Command {
 }
 
 func downCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "down",
-		Short: "Remove the cluster: processes, mounts, network, cgroups, files",
-		Args:  cobra.NoArgs,
-		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
-			if useCurrentCluster(os.Getenv) {
-				return sayCurrent(cmd)
-			}
-			return lifecycle.Down(cmd.Context(), c, cmd.OutOrStdout())
-		}),
-	}
+	return ofCluster("down", "Remove the cluster: processes, mounts, network, cgroups, files", lifecycle.Down)
 }
 
 func statusCommand() *cobra.Command {
+	return ofCluster("status", "Show what runs; succeeds when everything is up", lifecycle.Status)
+}
+
+// ofCluster returns a command without arguments. With CLUSTER=current it only says so.
+func ofCluster(use, short string, do func(context.Context, config.Config, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
-		Short: "Show what runs; succeeds when everything is up",
-		Args:  cobra.NoArgs,
+		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: withConfig(func(cmd *cobra.Command, c config.Config, _ []string) error {
 			if useCurrentCluster(os.Getenv) {
 				return sayCurrent(cmd)
 			}
-			return lifecycle.Status(cmd.Context(), c, cmd.OutOrStdout())
+			return do(cmd.Context(), c, cmd.OutOrStdout())
 		}),
 	}
 }

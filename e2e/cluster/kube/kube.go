@@ -17,9 +17,6 @@ import (
 func Kubectl(ctx context.Context, c config.Config, stdin []byte, args ...string) (string, error) {
 	args = append([]string{
 		"--net=" + c.NodeNetnsFile(config.ControlNode), "--", filepath.Join(c.BinDir(), "kubectl"),
-		// By default kubectl remembers what kinds there are in HOME, by address,
-		// and the address is the same in all our clusters.
-		"--cache-dir=" + filepath.Join(c.StateDir, "kubectl"),
 	}, args...)
 	return host.Run(ctx, host.Options{Env: enter.Env(c, os.Environ()), Stdin: bytes.NewReader(stdin)}, "nsenter", args...)
 }

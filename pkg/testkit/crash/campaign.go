@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -222,50 +223,47 @@ func report(t *testing.T, r *result) {
 // Findings runs the campaign and returns its findings; if first is set, it stops
 // soon after the first one. It is for tests of the campaign itself.
 func (c Campaign) Findings(ctx context.Context, first bool) ([]Finding, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	group, ctx := errgroup.WithContext(ctx)
 	p := newPool(c)
 	var mu sync.Mutex
 	var found []Finding
-	var errs []error
-	take := func(rs []*result, err error) {
+	take := func(r *result) error {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, r := range rs {
-			found = append(found, r.findings...)
+		if found = append(found, r.findings...); first && len(found) > 0 {
+			return errEnough
 		}
-		if err != nil && !errors.Is(context.Cause(ctx), errEnough) {
-			errs = append(errs, err)
-		}
-		if first && len(found) > 0 {
-			cancel(errEnough)
-		}
+		return nil
 	}
-	var all sync.WaitGroup
 	for _, s := range c.Scenarios {
-		all.Go(func() {
+		group.Go(func() error {
 			ref, err := p.learn(ctx, s)()
 			if err != nil {
-				take(nil, err)
-				return
+				return err
 			}
-			take(ref.runs, nil)
 			var runs []func() (*result, error)
+			for _, r := range ref.runs {
+				runs = append(runs, func() (*result, error) { return r, nil })
+			}
 			for _, at := range points(ref.writes) {
 				runs = append(runs, p.run(ctx, s, at, ref))
 			}
 			for _, done := range runs {
 				r, err := done()
-				if err != nil {
-					take(nil, err)
-					continue
+				if err == nil {
+					err = take(r)
 				}
-				take([]*result{r}, nil)
+				if err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	return found, errors.Join(errs...)
+	if err := group.Wait(); !errors.Is(err, errEnough) {
+		return found, err
+	}
+	return found, nil
 }
 
 // errEnough is why the rest of a campaign is not run.

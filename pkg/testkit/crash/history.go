@@ -178,18 +178,14 @@ func (w *world) typed(u *unstructured.Unstructured) (client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making an empty %s: %w", u.GetKind(), err)
 	}
-	typed, ok := o.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T is no object", o)
-	}
+	typed := o.(client.Object)
 	return typed, decode(u, typed)
 }
 
 func decode(u *unstructured.Unstructured, into client.Object) error {
-	fresh := reflect.New(reflect.TypeOf(into).Elem())
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, fresh.Interface()); err != nil {
+	reflect.ValueOf(into).Elem().SetZero()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
 		return fmt.Errorf("decoding %s %s: %w", u.GetKind(), u.GetName(), err)
 	}
-	reflect.ValueOf(into).Elem().Set(fresh.Elem())
 	return nil
 }

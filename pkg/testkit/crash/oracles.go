@@ -51,15 +51,10 @@ func isDelete(q testkit.Request) bool { return q.Verb == "delete" || q.Verb == "
 // compareTallies returns the differences. Creates and deletes must be the same,
 // because users notice each of them; updates are compared only if spare > 0.
 func compareTallies(want, got map[string]writeCounts, spare int) []string {
-	keys := map[string]bool{}
-	for k := range want {
-		keys[k] = true
-	}
-	for k := range got {
-		keys[k] = true
-	}
+	all := maps.Clone(want)
+	maps.Copy(all, got)
 	var wrong []string
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
+	for _, k := range slices.Sorted(maps.Keys(all)) {
 		w, g := want[k], got[k]
 		if w.creates != g.creates {
 			wrong = append(wrong, fmt.Sprintf("%s is created %d times, want %d", k, g.creates, w.creates))

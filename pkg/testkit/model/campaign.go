@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
@@ -52,33 +54,23 @@ func (s *Summary) String() string {
 // Run runs the campaign.
 func (c *Campaign) Run(ctx context.Context) *Summary {
 	c.known = map[string]bool{}
-	seeds := make(chan uint64)
-	var wg sync.WaitGroup
-	for range c.Workers {
-		wg.Go(func() {
-			for seed := range seeds {
-				c.try(ctx, seed)
-			}
+	var workers errgroup.Group
+	workers.SetLimit(c.Workers)
+	began := time.Now()
+	reported := began
+	for seed := c.Seed; time.Since(began) < c.Time && ctx.Err() == nil; seed++ {
+		workers.Go(func() error { // which waits for a worker
+			c.try(ctx, seed)
+			return nil
 		})
-	}
-	began, minute, end := time.Now(), time.NewTicker(time.Minute), time.After(c.Time)
-	defer minute.Stop()
-	for seed, ended := c.Seed, false; !ended; {
-		select {
-		case seeds <- seed:
-			seed++
-		case <-minute.C:
+		if time.Since(reported) >= time.Minute {
+			reported = time.Now()
 			c.mu.Lock()
 			_, _ = fmt.Fprintf(c.Out, "%5s of %s: %s\n", time.Since(began).Round(time.Minute), c.Time, &c.summary)
 			c.mu.Unlock()
-		case <-ctx.Done():
-			ended = true
-		case <-end:
-			ended = true
 		}
 	}
-	close(seeds)
-	wg.Wait()
+	_ = workers.Wait() // errors are in the summary
 	return &c.summary
 }
 

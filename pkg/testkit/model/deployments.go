@@ -12,9 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/podstate"
@@ -36,14 +36,20 @@ type Cluster struct {
 
 	client    client.Client
 	namespace string
-	templates map[types.UID]map[string]bool // that each Deployment has had
-	waiting   bool                          // a rollout could exceed its deadline
-	late      bool                          // the deadlines of all rollouts are exceeded in this step
-	pods      int                           // created so far, for their names
+	templates map[template]bool // that Deployments have had
+	waiting   bool              // a rollout could exceed its deadline
+	late      bool              // the deadlines of all rollouts are exceeded in this step
+	pods      int               // created so far, for their names
+}
+
+// template is a template of a Deployment, by its hash.
+type template struct {
+	deployment types.UID
+	hash       string
 }
 
 func newCluster(c client.Client, namespace string) *Cluster {
-	return &Cluster{client: c, namespace: namespace, templates: map[types.UID]map[string]bool{}, lost: map[types.UID]bool{}}
+	return &Cluster{client: c, namespace: namespace, templates: map[template]bool{}, lost: map[types.UID]bool{}}
 }
 
 // keepsPodsOut reports whether pods are missing that a spec which works asks for.
@@ -141,7 +147,9 @@ func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev
 	}
 	before := d.DeepCopy()
 	hash := hashOfTemplate(d.Spec.Template)
-	known := c.remember(d, hash)
+	template := template{d.UID, hash}
+	known := c.templates[template] // it would have a ReplicaSet
+	c.templates[template] = true
 	var fresh, old []*corev1.Pod
 	for i := range all {
 		p := &all[i]
@@ -165,8 +173,7 @@ func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev
 	if equality.Semantic.DeepEqual(before.Status, d.Status) {
 		return moved, nil
 	}
-	err := c.client.Status().Patch(ctx, d, client.MergeFrom(before))
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := client.IgnoreNotFound(c.client.Status().Patch(ctx, d, client.MergeFrom(before))); err != nil {
 		return false, fmt.Errorf("writing the status of Deployment %s: %w", d.Name, err)
 	}
 	return true, nil
@@ -174,7 +181,7 @@ func (c *Cluster) rollOut(ctx context.Context, d *appsv1.Deployment, all []corev
 
 // replace creates and deletes pods as far as maxSurge and maxUnavailable allow.
 func (c *Cluster) replace(ctx context.Context, d *appsv1.Deployment, hash string, fresh, old []*corev1.Pod, in inputs) (nowFresh, nowOld []*corev1.Pod, moved, refused bool, err error) {
-	want := int(desiredReplicas(d))
+	want := int(ptr.Deref(d.Spec.Replicas, 1))
 	surge, unavailable := testkit.RolloutBounds(d)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		unavailable = want // all pods end before the first new one is created
@@ -239,7 +246,7 @@ func (c *Cluster) deletePod(ctx context.Context, p *corev1.Pod) error {
 // status sets the status like pkg/controller/deployment. In particular, a rollout
 // that was complete once does not exceed its deadline when it is scaled later.
 func (c *Cluster) status(d *appsv1.Deployment, fresh, old []*corev1.Pod, known, refused bool) {
-	want := desiredReplicas(d)
+	want := ptr.Deref(d.Spec.Replicas, 1)
 	was := d.Status
 	available := int32(ready(fresh) + ready(old)) //nolint:gosec // a small number of pods
 	st := appsv1.DeploymentStatus{
@@ -271,7 +278,10 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 		paused    = "DeploymentPaused"
 		resumed   = "DeploymentResumed"
 	)
-	reason := reasonOf(st, appsv1.DeploymentProgressing)
+	reason := ""
+	if at := conditionIndex(st, appsv1.DeploymentProgressing); at >= 0 {
+		reason = st.Conditions[at].Reason
+	}
 	switch {
 	case d.Spec.Paused:
 		if reason != timedOut {
@@ -289,7 +299,7 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 	if st.Replicas == st.UpdatedReplicas && reason == available {
 		return // it was complete: scaling does not time out
 	}
-	want := desiredReplicas(d)
+	want := ptr.Deref(d.Spec.Replicas, 1)
 	complete := st.UpdatedReplicas == want && st.Replicas == want && st.AvailableReplicas == want
 	gotOn := st.UpdatedReplicas > was.UpdatedReplicas || st.Replicas-st.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
 		st.ReadyReplicas > was.ReadyReplicas || st.AvailableReplicas > was.AvailableReplicas
@@ -303,32 +313,11 @@ func (c *Cluster) progress(d *appsv1.Deployment, st *appsv1.DeploymentStatus, wa
 		setCondition(st, appsv1.DeploymentProgressing, corev1.ConditionFalse, timedOut, "")
 		if reason != timedOut {
 			// The pods were created before, and timestamps have whole seconds.
-			at := slices.IndexFunc(st.Conditions, func(k appsv1.DeploymentCondition) bool { return k.Type == appsv1.DeploymentProgressing })
-			st.Conditions[at].LastTransitionTime = metav1.NewTime(metav1.Now().Add(time.Second))
+			st.Conditions[conditionIndex(st, appsv1.DeploymentProgressing)].LastTransitionTime = metav1.NewTime(metav1.Now().Add(time.Second))
 		}
 	default:
 		c.waiting = true
 	}
-}
-
-// remember reports whether a Deployment had its template before, in which case it
-// would have a ReplicaSet of that template.
-func (c *Cluster) remember(d *appsv1.Deployment, hash string) bool {
-	had := c.templates[d.UID]
-	if had == nil {
-		had = map[string]bool{}
-		c.templates[d.UID] = had
-	}
-	known := had[hash]
-	had[hash] = true
-	return known
-}
-
-func desiredReplicas(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }
 
 func ready(pods []*corev1.Pod) int {
@@ -360,7 +349,7 @@ func setCondition(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType,
 	now := metav1.Now()
 	next := appsv1.DeploymentCondition{Type: t, Status: s, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now}
 	st.Conditions = slices.Clone(st.Conditions)
-	at := slices.IndexFunc(st.Conditions, func(k appsv1.DeploymentCondition) bool { return k.Type == t })
+	at := conditionIndex(st, t)
 	if at < 0 {
 		st.Conditions = append(st.Conditions, next)
 		return
@@ -374,11 +363,6 @@ func setCondition(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType,
 	}
 }
 
-func reasonOf(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType) string {
-	for _, k := range st.Conditions {
-		if k.Type == t {
-			return k.Reason
-		}
-	}
-	return ""
+func conditionIndex(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType) int {
+	return slices.IndexFunc(st.Conditions, func(k appsv1.DeploymentCondition) bool { return k.Type == t })
 }

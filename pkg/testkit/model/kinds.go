@@ -74,37 +74,35 @@ func Kinds() []*Kind {
 			Replicas: "replicas", Image: "nginx", Container: "webserver", Service: objectName + "-service",
 			Base:     `{"image":"nginx:1.27.1","service":{"type":"ClusterIP"},"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName,
-			subject: func(func() time.Time) testkit.Subject {
-				return testkit.SubjectOf(func() converge.AnyKind { return webserver.Kind(platform()) })
-			},
+			subject: of(func(func() time.Time) converge.AnyKind { return webserver.Kind(platform()) }),
 		},
 		{
 			Name: "demoapplication", GVK: demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
 			Replicas: "replica", Image: "nginx", Container: objectName, Service: objectName,
 			Base:     `{"image":"nginx:1.27.1","ports":[{"port":80}],"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName,
-			subject: func(func() time.Time) testkit.Subject {
-				return testkit.SubjectOf(func() converge.AnyKind { return demoapplication.Kind(platform()) })
-			},
+			subject: of(func(func() time.Time) converge.AnyKind { return demoapplication.Kind(platform()) }),
 		},
 		{
 			Name: "memcached", GVK: cachev1alpha1.GroupVersion.WithKind(cachev1alpha1.Kind),
 			Replicas: "size", Image: "memcached", Container: "memcached", Service: objectName,
 			Base:     `{"image":"memcached:1.27.1","size":2,"rollout":{"progressDeadlineSeconds":1}}`,
 			Workload: Ref{"Deployment", objectName}, Policy: objectName,
-			subject: func(func() time.Time) testkit.Subject {
-				return testkit.SubjectOf(func() converge.AnyKind { return memcached.Kind(platform()) })
-			},
+			subject: of(func(func() time.Time) converge.AnyKind { return memcached.Kind(platform()) }),
 		},
 		{
 			Name: "immortalcontainer", GVK: immortalv1alpha1.GroupVersion.WithKind(immortalv1alpha1.Kind),
 			Image: "nginx", Container: "acontainer",
 			Base:     `{"image":"nginx:1.27.1"}`,
 			Workload: Ref{"Pod", objectName + "-immortalpod"}, Policy: objectName + "-immortalpod",
-			subject: func(clock func() time.Time) testkit.Subject {
-				return testkit.SubjectOf(func() converge.AnyKind { return immortalcontainer.Kind(clock, platform()) })
-			},
+			subject: of(func(clock func() time.Time) converge.AnyKind { return immortalcontainer.Kind(clock, platform()) }),
 		},
+	}
+}
+
+func of(kind func(clock func() time.Time) converge.AnyKind) func(func() time.Time) testkit.Subject {
+	return func(clock func() time.Time) testkit.Subject {
+		return testkit.SubjectOf(func() converge.AnyKind { return kind(clock) })
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
@@ -166,7 +167,7 @@ func (w *World) remember(ctx context.Context) error {
 	m.seen = m.seen[max(0, len(m.seen)-1):]
 	m.floor = 0
 	if s.deployment != nil {
-		m.floor = desiredReplicas(s.deployment)
+		m.floor = ptr.Deref(s.deployment.Spec.Replicas, 1)
 	}
 	return nil
 }
@@ -291,7 +292,7 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 		least := 1
 		if s.deployment != nil {
 			_, u := testkit.RolloutBounds(s.deployment)
-			least = max(1, int(desiredReplicas(s.deployment))-u)
+			least = max(1, int(ptr.Deref(s.deployment.Spec.Replicas, 1))-u)
 		}
 		if s.ready() < least {
 			bad("serving", "%d pods are ready, want at least %d: %s; %s", s.ready(), least, e.why, s.summary())
@@ -307,8 +308,8 @@ func (w *World) judgePods(s *scene, e expectation, bad func(string, string, ...a
 			}
 		}
 	}
-	if e.replicas >= 0 && s.deployment != nil && int64(desiredReplicas(s.deployment)) != e.replicas {
-		bad("replicas", "the Deployment has %d replicas, want %d: %s", desiredReplicas(s.deployment), e.replicas, e.why)
+	if e.replicas >= 0 && s.deployment != nil && int64(ptr.Deref(s.deployment.Spec.Replicas, 1)) != e.replicas {
+		bad("replicas", "the Deployment has %d replicas, want %d: %s", ptr.Deref(s.deployment.Spec.Replicas, 1), e.replicas, e.why)
 	}
 	if e.serves && w.kind.hasDeployment() && s.deployment == nil {
 		bad("serving", "there is no Deployment: %s", e.why)
@@ -353,7 +354,7 @@ func (w *World) checkVersions(s *scene) {
 			continue
 		}
 		w.memory.seen = append(w.memory.seen, hashOfTemplate(d.Spec.Template))
-		if r := desiredReplicas(d); has(s.spec, "autoscaling") && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
+		if r := ptr.Deref(d.Spec.Replicas, 1); has(s.spec, "autoscaling") && w.memory.floor > 0 && r < min(w.memory.floor, maxReplicas(s.spec)) {
 			w.violate("replicas-dropped", "the Deployment went from %d to %d replicas, and the autoscaler asked for no less", w.memory.floor, r)
 			w.memory.floor = 0
 		}

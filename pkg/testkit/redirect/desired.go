@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
@@ -33,13 +34,9 @@ type object struct {
 // Spec returns the parts of spec and status that kinds share.
 func (x *object) Spec() workload.Spec {
 	r := x.r
-	replicas := int32(1)
-	if r.Spec.Replicas != nil {
-		replicas = *r.Spec.Replicas
-	}
 	return workload.Spec{
 		Kind: v1alpha1.Kind, Owner: r, Labels: labels(r), Container: containerName, Service: r.Name,
-		Replicas: replicas, Rollout: r.Spec.Rollout, RolloutStatus: &r.Status.RolloutStatus,
+		Replicas: ptr.Deref(r.Spec.Replicas, 1), Rollout: r.Spec.Rollout, RolloutStatus: &r.Status.RolloutStatus,
 		PodDisruptionBudget: r.Spec.PodDisruptionBudget, NetworkPolicy: r.Spec.NetworkPolicy,
 		Ports: []*corev1ac.ContainerPortApplyConfiguration{containerPort()},
 	}

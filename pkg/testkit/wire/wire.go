@@ -5,6 +5,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -164,12 +165,10 @@ func (w *Wire) send(next http.RoundTripper, r *http.Request) (*http.Response, er
 	answer, err = next.RoundTrip(r)
 	if watch {
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.flying--
-		w.mu.Unlock()
 		if err == nil {
-			w.mu.Lock()
 			answer.Body = &events{ReadCloser: answer.Body, wire: w, resource: resource, broken: w.broken}
-			w.mu.Unlock()
 		}
 		return answer, err
 	}
@@ -259,7 +258,7 @@ func (w *Wire) Delivers() bool {
 func (w *Wire) Done() []Write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]Write(nil), w.writes...)
+	return slices.Clone(w.writes)
 }
 
 // Sent returns how many writes were sent.
@@ -300,10 +299,7 @@ func (e *events) Read(p []byte) (int, error) {
 	}
 	for {
 		e.wire.mu.Lock()
-		gate := e.wire.frozen[e.resource]
-		if gate == nil {
-			gate = e.wire.frozen[""]
-		}
+		gate := cmp.Or(e.wire.frozen[e.resource], e.wire.frozen[""])
 		if gate == nil {
 			e.wire.last = time.Now()
 			dead := e.wire.dead
@@ -338,11 +334,7 @@ func target(r *http.Request) (resource, name string) {
 }
 
 func isWrite(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return true
-	}
-	return false
+	return slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method)
 }
 
 // refusal returns the response of an API server that rejects a request.
