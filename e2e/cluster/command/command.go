@@ -14,6 +14,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/e2e/cluster/build"
 	"github.com/platform-operator/platform-operator/e2e/cluster/config"
+	"github.com/platform-operator/platform-operator/e2e/cluster/lifecycle"
 )
 
 // exitOwn is the exit status of `exec` when it fails itself, as opposed to the
@@ -81,7 +82,10 @@ func rootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		upCommand(), downCommand(), statusCommand(), execCommand(), loadCommand(), addonCommand(),
+		upCommand(),
+		ofCluster("down", "Remove the cluster: processes, mounts, network, cgroups, files", lifecycle.Down),
+		ofCluster("status", "Show what runs; succeeds when everything is up", lifecycle.Status),
+		execCommand(), loadCommand(), addonCommand(),
 		killCommand(), startCommand(),
 		auditCommand(), assetsCommand(), toolCommand(),
 		nodeInitSubcommand(), serveRegistrySubcommand(),
@@ -104,7 +108,7 @@ func withConfig(f func(cmd *cobra.Command, c config.Config, args []string) error
 func ownClusterOnly(f func(cmd *cobra.Command, c config.Config, args []string) error) func(*cobra.Command, []string) error {
 	return withConfig(func(cmd *cobra.Command, c config.Config, args []string) error {
 		if useCurrentCluster(os.Getenv) {
-			return refuseOnCurrent(cmd.Name())
+			return fmt.Errorf("cluster %s works on the cluster made by `cluster up` only, not with CLUSTER=current", cmd.Name())
 		}
 		return f(cmd, c, args)
 	})

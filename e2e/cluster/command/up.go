@@ -45,14 +45,6 @@ func upCommand() *cobra.Command {
 	return cmd
 }
 
-func downCommand() *cobra.Command {
-	return ofCluster("down", "Remove the cluster: processes, mounts, network, cgroups, files", lifecycle.Down)
-}
-
-func statusCommand() *cobra.Command {
-	return ofCluster("status", "Show what runs; succeeds when everything is up", lifecycle.Status)
-}
-
 // ofCluster returns a command without arguments. With CLUSTER=current it only says so.
 func ofCluster(use, short string, do func(context.Context, config.Config, io.Writer) error) *cobra.Command {
 	return &cobra.Command{

@@ -14,9 +14,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/testkit"
 )
 
-// catalogue caches the result of Catalogue.
-var catalogue = sync.OnceValue(Catalogue)
-
 // Campaign executes many random chains.
 type Campaign struct {
 	Env *testkit.Env

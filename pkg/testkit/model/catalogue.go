@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -139,10 +140,10 @@ const (
 
 func ofField(field string, o Op) Op { o.fields = []string{field}; return o }
 
-// Catalogue returns all operations.
-func Catalogue() []Op {
+// catalogue returns all operations.
+var catalogue = sync.OnceValue(func() []Op {
 	return slices.Concat(lifeOps(), specOps(), webOps(), immortalOps(), inputOps(), childOps(), clusterOps(), faultOps())
-}
+})
 
 // lifeOps returns the operations that create and delete the object.
 func lifeOps() []Op {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -86,7 +87,7 @@ type expectation struct {
 // ConfigMap and the Secret that it may refer to.
 func inputsOf(spec map[string]any, in inputs) string {
 	spec = merge(spec, map[string]any{"rollout": map[string]any{"onFailure": nil}})
-	return mustJSON([]any{spec, in["ConfigMap/cm"], in["Secret/secret"]})
+	return fmt.Sprintf("%#v", []any{spec, in["ConfigMap/cm"], in["Secret/secret"]})
 }
 
 // expect is the model.

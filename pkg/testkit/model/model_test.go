@@ -162,7 +162,7 @@ func TestCatalogue_EndsExist(t *testing.T) {
 
 func TestCatalogue_NamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	for _, o := range Catalogue() {
+	for _, o := range catalogue() {
 		if seen[o.Name] {
 			t.Errorf("there are two operations %q", o.Name)
 		}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -388,12 +387,4 @@ func (s *scene) summary() string {
 		all = append(all, fmt.Sprintf("Ready %s %s %q", ready.Status, ready.Reason, ready.Message))
 	}
 	return strings.Join(all, "; ")
-}
-
-func mustJSON(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(raw)
 }

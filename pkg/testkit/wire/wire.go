@@ -183,7 +183,7 @@ func (w *Wire) leave(r *http.Request) (number int, answer *http.Response, err er
 		return 0, nil, errCrashed, true
 	}
 	w.last = time.Now()
-	if isWrite(r) {
+	if slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method) {
 		w.sent++
 		number = w.sent
 		f := w.faultAt(number)
@@ -331,10 +331,6 @@ func target(r *http.Request) (resource, name string) {
 		}
 	}
 	return parts[len(parts)-1], ""
-}
-
-func isWrite(r *http.Request) bool {
-	return slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, r.Method)
 }
 
 // refusal returns the response of an API server that rejects a request.
