@@ -132,6 +132,12 @@ type Intent struct {
 // Ref identifies a child in the namespace of its owner.
 type Ref struct{ Kind, Name string }
 
+// ChildKey identifies a child.
+type ChildKey struct {
+	Kind string
+	client.ObjectKey
+}
+
 // Change is a log message with its keys and values.
 type Change struct {
 	Message       string
@@ -192,6 +198,9 @@ func (in Intent) String() string { return fmt.Sprintf("%s %q", in.Kind, in.Name)
 
 // Ref returns the reference by which other intents name the child.
 func (in Intent) Ref() Ref { return Ref{in.Kind, in.Name} }
+
+// ChildKey returns what identifies the child.
+func (in Intent) ChildKey() ChildKey { return ChildKey{in.Kind, in.Key()} }
 
 // Key returns the namespace and the name of the child.
 func (in Intent) Key() client.ObjectKey {

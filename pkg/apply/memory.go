@@ -12,14 +12,7 @@ import (
 
 // children is what is remembered about the children of an owner. Correctness does not
 // depend on it, so a restart may lose it.
-type children map[childKey]facts
-
-type childKey struct {
-	kind string
-	client.ObjectKey
-}
-
-func keyOf(in Intent) childKey { return childKey{in.Kind, in.Key()} }
+type children map[ChildKey]facts
 
 // facts are what is remembered about a child. They hold no objects, because there are
 // facts about every child of every owner.
@@ -70,8 +63,8 @@ func (a *Applier) Forget(owner types.UID) {
 func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.owners[owner.Object.GetUID()], func(key childKey, _ facts) bool {
-		return !slices.ContainsFunc(wanted, func(in Intent) bool { return keyOf(in) == key })
+	maps.DeleteFunc(a.owners[owner.Object.GetUID()], func(key ChildKey, _ facts) bool {
+		return !slices.ContainsFunc(wanted, func(in Intent) bool { return in.ChildKey() == key })
 	})
 }
 
@@ -79,7 +72,7 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 func (a *Applier) recall(owner Owner, in Intent) facts {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.owners[owner.Object.GetUID()][keyOf(in)]
+	return a.owners[owner.Object.GetUID()][in.ChildKey()]
 }
 
 // remember replaces what is remembered about a child. No other worker does so
@@ -91,7 +84,7 @@ func (a *Applier) remember(owner Owner, in Intent, known facts) {
 	if a.owners[uid] == nil {
 		a.owners[uid] = children{}
 	}
-	a.owners[uid][keyOf(in)] = known
+	a.owners[uid][in.ChildKey()] = known
 }
 
 // forgetChild drops the state that is remembered about a child that was deleted
@@ -100,7 +93,7 @@ func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.owners[owner.Object.GetUID()]
-	delete(all, childKey{kind, key})
+	delete(all, ChildKey{kind, key})
 	if len(all) == 0 {
 		delete(a.owners, owner.Object.GetUID())
 	}

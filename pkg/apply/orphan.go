@@ -24,15 +24,15 @@ import (
 // rest of the child.
 const ownerManager = naming.FieldManager + "-owner"
 
-// orphans reports whether the children of an object outlive it.
-func orphans(owner client.Object) bool {
+// Orphans reports whether the children of an object outlive it.
+func Orphans(owner client.Object) bool {
 	o, ok := owner.(interface{ GetDeletionPolicy() common.DeletionPolicy })
 	return ok && o.GetDeletionPolicy() == common.DeletionPolicyOrphan
 }
 
 // isBound reports whether a child is to have an owner reference, so that it is deleted with
 // its owner.
-func (in Intent) isBound(owner client.Object) bool { return in.DeleteOnOrphan || !orphans(owner) }
+func (in Intent) isBound(owner client.Object) bool { return in.DeleteOnOrphan || !Orphans(owner) }
 
 // OrphanOf returns the value of naming.AnnotationOrphanOf. It names the owner whatever its
 // UID is: after a restore from a backup, that differs.
@@ -135,7 +135,7 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
 		return err
 	}
 	bound := metav1.IsControlledBy(live, owner.Object)
-	if bound && !orphans(owner.Object) || !bound && !handedOver(live, owner) || !live.GetDeletionTimestamp().IsZero() {
+	if bound && !Orphans(owner.Object) || !bound && !handedOver(live, owner) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	changed := live.DeepCopyObject().(client.Object)

@@ -28,7 +28,7 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 			return err
 		}
 		// As with the deletion policy, a revision or a Job is useless without the object.
-		bound := !orphans(c.obj) || kind == "ControllerRevision" || kind == "Job"
+		bound := !apply.Orphans(c.obj) || kind == "ControllerRevision" || kind == "Job"
 		for _, o := range disowned {
 			adopted, err := c.applier.Adopt(ctx, c.owner, kind, o, labels, bound)
 			if adopted {

@@ -44,7 +44,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	}
 	var disputes []error
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
-		k := childKey{in.Kind, in.Key()}
+		k := in.ChildKey()
 		if o, ok := c.read.objects[k]; ok {
 			in.ObservedUID = new(o.GetUID())
 		}
@@ -70,16 +70,16 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 // that were applied, those that could not be, and those that were observed but whose desired
 // state could not be decided.
 func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
-	done := map[childKey]bool{}
+	done := map[apply.ChildKey]bool{}
 	var errs []error
-	set := func(k childKey, live client.Object, bound bool) {
+	set := func(k apply.ChildKey, live client.Object, bound bool) {
 		if !done[k] && exists(live) {
-			errs = append(errs, c.applier.SetOwner(ctx, c.owner, k.kind, live, bound || !orphans(c.obj)))
+			errs = append(errs, c.applier.SetOwner(ctx, c.owner, k.Kind, live, bound || !apply.Orphans(c.obj)))
 		}
 		done[k] = true
 	}
 	for _, in := range plan.Apply {
-		k := childKey{in.Kind, in.Key()}
+		k := in.ChildKey()
 		if child, ok := c.out.children[k]; ok {
 			set(k, child.Live, in.DeleteOnOrphan)
 		} else if c.unavailable.has(in.Kind) {
@@ -88,13 +88,13 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 		done[k] = true
 	}
 	for _, p := range plan.Prune {
-		k := childKey{kindOf(p), client.ObjectKeyFromObject(p)}
+		k := apply.ChildKey{Kind: kindOf(p), ObjectKey: client.ObjectKeyFromObject(p)}
 		if c.kind.Paused(c.obj) && c.staysUnwanted(c.obj, p) {
 			set(k, p, false)
 		}
 		done[k] = true // deleted, or together with the owner
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.read.objects), func(a, b childKey) int { return cmp.Compare(a.kind, b.kind) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(c.read.objects), func(a, b apply.ChildKey) int { return cmp.Compare(a.Kind, b.Kind) }) {
 		set(k, c.read.objects[k], false)
 	}
 	return errors.Join(errs...)
@@ -125,7 +125,7 @@ func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		child, differs, fields, err := c.applier.NeedsApply(ctx, c.owner, in)
 		if err == nil && child != nil {
-			c.out.children[childKey{in.Kind, in.Key()}] = apply.Child{Live: child, Differs: differs}
+			c.out.children[in.ChildKey()] = apply.Child{Live: child, Differs: differs}
 		}
 		switch {
 		case err != nil || !differs:

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/fault"
@@ -43,7 +42,7 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 		}
 		// If the policy is Delete, a child that is not released keeps the operator's marks.
 		// That is no reason to keep the object.
-		if orphans(obj) {
+		if apply.Orphans(obj) {
 			r.reportBlocked(ctx, obj, v)
 			return v.Result, v.Err
 		}
@@ -91,7 +90,7 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner)
 		errs = append(errs, r.applier.Release(ctx, owner, in))
 	}
 	for _, p := range plan.Prune {
-		if orphans(obj) && !r.staysUnwanted(obj, p) {
+		if apply.Orphans(obj) && !r.staysUnwanted(obj, p) {
 			errs = append(errs, r.applier.Delete(ctx, owner, kindOf(p), p))
 		} else {
 			errs = append(errs, r.applier.Release(ctx, owner, apply.Named(kindOf(p), p)))
@@ -99,9 +98,6 @@ func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner)
 	}
 	return errors.Join(errs...)
 }
-
-// orphans reports whether the children of an object outlive it.
-func orphans(obj Object) bool { return obj.GetDeletionPolicy() == common.DeletionPolicyOrphan }
 
 // staysUnwanted reports whether a child that is no longer wanted outlives an object that
 // orphans its children.
@@ -118,7 +114,7 @@ func (r *Reconciler) staysUnwanted(obj Object, child client.Object) bool {
 // addFinalizer adds the finalizer if the object needs it. Usually the mutating
 // webhook has already done so in the user's request.
 func (r *Reconciler) addFinalizer(ctx context.Context, obj Object) error {
-	if !orphans(obj) || controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+	if !apply.Orphans(obj) || controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 		return nil
 	}
 	return r.patchFinalizers(ctx, obj, controllerutil.AddFinalizer)

@@ -208,7 +208,7 @@ type Outcome struct {
 	// Now is the time of the reconcile.
 	Now time.Time
 
-	children map[childKey]apply.Child // as they are after the reconcile
+	children map[apply.ChildKey]apply.Child // as they are after the reconcile
 	again    *time.Duration
 	urgent   *bool
 }
@@ -244,22 +244,17 @@ func (o Outcome) result(wait time.Duration) reconcile.Result {
 	return result
 }
 
-type childKey struct {
-	kind string
-	client.ObjectKey
-}
-
 // NewOutcome returns an outcome. children are those that were written, by kind.
 func NewOutcome(now time.Time, problem fault.Verdict, children map[string]client.Object) Outcome {
-	o := Outcome{Now: now, Problem: problem, children: map[childKey]apply.Child{}, again: new(time.Duration), urgent: new(bool)}
+	o := Outcome{Now: now, Problem: problem, children: map[apply.ChildKey]apply.Child{}, again: new(time.Duration), urgent: new(bool)}
 	for kind, c := range children {
-		o.children[childKey{kind, client.ObjectKeyFromObject(c)}] = apply.Child{Live: c}
+		o.children[apply.ChildKey{Kind: kind, ObjectKey: client.ObjectKeyFromObject(c)}] = apply.Child{Live: c}
 	}
 	return o
 }
 
 func (o Outcome) child(kind, namespace, name string) (apply.Child, bool) {
-	c, ok := o.children[childKey{kind, client.ObjectKey{Namespace: namespace, Name: name}}]
+	c, ok := o.children[apply.ChildKey{Kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}]
 	return c, ok
 }
 

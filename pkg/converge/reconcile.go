@@ -92,7 +92,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 	read := r.read(obj)
-	read.versions, read.objects = map[types.UID]string{}, map[childKey]client.Object{}
+	read.versions, read.objects = map[types.UID]string{}, map[apply.ChildKey]client.Object{}
 	c := reconciliation{Reconciler: r, obj: obj, owner: owner, read: read, out: out}
 	model, err := c.observe(ctx)
 	fulfilled := false
@@ -103,7 +103,7 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 		fulfilled, err = c.apply(ctx, model)
 	}
 	// Until all children match the plan, some may still have no owner reference.
-	if err == nil && !orphans(obj) && controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+	if err == nil && !apply.Orphans(obj) && controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
 		err = r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)
 		before = withoutSpec(obj) // the API server returned it
 		r.resumeStatus(key, obj)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 )
 
@@ -50,7 +51,7 @@ type reads struct {
 	// objects are those that were read one by one, and empty ones for those that were not
 	// found, if it is not nil. The cache changes during a reconcile: an observed child may
 	// have been deleted or replaced before its intent is applied.
-	objects map[childKey]client.Object
+	objects map[apply.ChildKey]client.Object
 }
 
 // read is what one read contributes to a fingerprint.
@@ -112,7 +113,7 @@ func (r recorder) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	}
 	err := r.Client.Get(ctx, key, into, opts...)
 	if r.reads.objects != nil && client.IgnoreNotFound(err) == nil {
-		r.reads.objects[childKey{kindOf(into), key}] = into
+		r.reads.objects[apply.ChildKey{Kind: kindOf(into), ObjectKey: key}] = into
 	}
 	if err != nil {
 		r.reads.add(read{of: reflect.TypeOf(into), key: key, problem: err.Error()})
@@ -180,7 +181,7 @@ func (r *Reconciler) confirm(plan Plan, out Outcome, seen *reads) bool {
 		return false
 	}
 	for _, in := range plan.Apply {
-		child, ok := out.children[childKey{in.Kind, in.Key()}]
+		child, ok := out.children[in.ChildKey()]
 		switch {
 		case !ok && !r.unavailable.has(in.Kind):
 		case !ok, seen.versions[child.Live.GetUID()] != child.Live.GetResourceVersion():

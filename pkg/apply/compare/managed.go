@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -57,11 +58,7 @@ func Exclusive(exclusive []string, stated map[string]any) Scope {
 
 // namesIn returns the names of the elements of a stated list.
 func namesIn(stated map[string]any, list string) map[string]bool {
-	var v any = stated
-	for step := range strings.SplitSeq(list, ".") {
-		m, _ := v.(map[string]any)
-		v = m[step]
-	}
+	v, _, _ := unstructured.NestedFieldNoCopy(stated, strings.Split(list, ".")...)
 	names := map[string]bool{}
 	elements, _ := v.([]any)
 	for _, e := range elements {
