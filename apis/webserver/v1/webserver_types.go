@@ -3,7 +3,6 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 )
@@ -441,7 +440,12 @@ type ServiceStatus struct {
 }
 
 // HTTPPort returns containerPort, which defaults to 80.
-func (w *WebServer) HTTPPort() int32 { return ptr.Deref(w.Spec.ContainerPort, 80) }
+func (w *WebServer) HTTPPort() int32 {
+	if w.Spec.ContainerPort == nil {
+		return 80
+	}
+	return *w.Spec.ContainerPort
+}
 
 // DefaultServiceType returns the type of the Service if the spec sets none: the one
 // that the object got before, or else that of the platform configuration.
