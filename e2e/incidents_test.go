@@ -137,7 +137,7 @@ func incidentsOfObjects() []incident {
 			undo: func(r *incidentRun) error {
 				return r.kubectl("patch", "quota", "small", "--type=merge", "-p", `{"spec":{"hard":{"pods":"9"}}}`)
 			},
-			runbook: []string{"webserver shop", "immortalcontainer shop"},
+			runbook: []string{"webserver/shop", "immortalcontainer/shop"},
 			shows:   []string{"exceeded quota: small"},
 		},
 		{
