@@ -141,7 +141,7 @@ func incidentsOfObjects() []incident {
 			shows:   []string{"exceeded quota: small"},
 		},
 		{
-			name: "a child deleted in a loop (Deployment)", alert: "PlatformOperatorObjectNotReady", ofObject: true,
+			name: "a child deleted in a loop (Deployment)", alert: "PlatformOperatorObjectUnavailable", ofObject: true,
 			prepare: shop(`{image: "nginx:1.27.3", replicas: 2, service: {type: ClusterIP}}`),
 			// The pods are not available for so long that repeating it may be slow.
 			cause: func(r *incidentRun) error {
