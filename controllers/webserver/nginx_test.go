@@ -193,6 +193,31 @@ func TestSite_TestedConfigurationMatchesTheServed(t *testing.T) {
 	}
 }
 
+// The tested configuration includes files, which the volume of the test must contain.
+func TestConfigTest_HasAllFiles(t *testing.T) {
+	w := sample()
+	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "pair"}}
+	w.Spec.Config = &webserverv1.ConfigSource{Inline: "return 204;", HTTP: "map $uri $a { default b; }"}
+	m, err := sourcesOf(w).resolve(Observed{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(maps.Keys(m.config.Data))
+	want = slices.DeleteFunc(want, func(file string) bool { return file == serverFile })
+	var got []string
+	for _, v := range template(w, m, platform).Spec.Volumes {
+		if *v.Name == testVolume {
+			for _, item := range v.ConfigMap.Items {
+				got = append(got, *item.Key)
+			}
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestExporterResources(t *testing.T) {
 	const requests = "requests: {cpu: 5m, memory: 16Mi}\n"
 	for name, tc := range map[string]struct{ spec, want string }{

@@ -173,7 +173,7 @@ func configTest(pod *corev1ac.PodSpecApplyConfiguration, server *corev1ac.Contai
 	// it tests the same configuration with constant paths.
 	constant := configMapVolume(testVolume, m.config.Name)
 	constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(testFile).WithPath(serverFile))
-	for _, file := range []string{ipv6File, snippetFile} {
+	for _, file := range []string{ipv6File, snippetFile, httpFile} {
 		if m.config.Data[file] != "" {
 			constant.ConfigMap.WithItems(corev1ac.KeyToPath().WithKey(file).WithPath(file))
 		}
