@@ -163,7 +163,7 @@ admission: ## Write bin/admission.md, tables of all rules of admission
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module
-	@for m in $(MODULES) e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm e2e/engines; do go -C $$m mod tidy; done
+	@for m in $(MODULES) e2e/cluster/hyperkube e2e/cluster/tools e2e/cluster/traefik e2e/cluster/olm e2e/engines e2e/http3; do go -C $$m mod tidy; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format all Go code
@@ -490,6 +490,15 @@ campaign-traffic: bin/cluster ## Whatever happens to objects, each request that 
 	@for tag in 1 2; do bin/cluster load traffic-app:$$tag --binary bin/traffic-app; done
 	$(call say,'events under traffic')
 	@CAMPAIGN=1 TRAFFIC_TIME=$(TRAFFIC_TIME) go test -tags=e2e -count=1 -timeout=0 -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignTraffic$$' -v ./e2e/
+
+.PHONY: campaign-http3
+campaign-http3: bin/cluster ## Change content and image under load of HTTP/3, to an image without it in the end; 5 minutes
+	$(call say,'starting the cluster')
+	@$(MAKE) e2e-cluster
+	@for v in trixie:nginx:1.26 sid:nginx:1.30; do bin/cluster load $${v#*:} --debian $${v%%:*}; done
+	@CGO_ENABLED=0 go build -C e2e/http3 -o ../../bin/http3 .
+	$(call say,'rollouts under HTTP/3')
+	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=30m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignHTTP3$$' -v ./e2e/
 
 # Half an hour, so not a part of make test; which has a short slice of it.
 .PHONY: bench-rollouts

@@ -86,6 +86,7 @@ func (c *campaignTraffic) events() []trafficEvent {
 		add(object, "restart", restart(object))
 		add(object, "liveness failure", func() error { return c.sicken(object) })
 	}
+	add(secure, "http3", flip(secure, `{"tls":{"http3":%s}}`, "true", "false"))
 	add(web, "content", flip(web, `{"content":{"files":{"index.html":"%s"}}}`, "served", "served again"))
 	add(web, "resources", flip(web, `{"resources":{"requests":{"cpu":"%s"}}}`, "5m", "6m"))
 	add(web, "container port", flip(web, `{"containerPort":%s}`, "80", "8081"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -107,6 +109,35 @@ func TestWebServer_RequestBudgetOfKeptContent(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"configmaps": 1, "controllerrevisions": 1, "deployments": 2}, written); diff != "" {
 		t.Errorf("another content: writes (-want +got):\n%s", diff)
+	}
+	l.Restart()
+	l.Expect("restart")
+}
+
+// The port http3 follows the node port of https, which Kubernetes allocates, and is no repair.
+func TestWebServer_RequestBudgetOfHTTP3(t *testing.T) {
+	t.Parallel()
+	l := env.NewSandbox(t, subject()).Start()
+	w, s := webServer(l.Namespace, "web"), &corev1.Service{}
+	w.Spec.Service = &webserverv1.ServiceSpec{Type: corev1.ServiceTypeNodePort}
+	l.Create(w)
+	l.Ready(w, "web")
+	l.Requests()
+	l.Edit(w, "web", func() {
+		w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "web-tls"}, HTTP3: true}
+	})
+	l.Until("one node port for both", s, "web-service", func() bool {
+		return len(s.Spec.Ports) == 3 && s.Spec.Ports[1].NodePort != 0 && s.Spec.Ports[1].NodePort == s.Spec.Ports[2].NodePort
+	})
+	l.Ready(w, "web")
+	written := map[string]int{}
+	for _, r := range l.Requests() {
+		if r.IsWrite() && r.Resource != "webservers/status" { // how many depends on the pods
+			written[r.Resource]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"configmaps": 1, "controllerrevisions": 1, "deployments": 1, "services": 2}, written); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	l.Restart()
 	l.Expect("restart")

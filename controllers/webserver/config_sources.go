@@ -55,7 +55,7 @@ func sourcesOf(w *webserverv1.WebServer) sources {
 		s.configMaps, s.secrets = resources.Uses(resources.Options{Pod: w.Spec.Pod})
 	}
 	if generated(w) {
-		s.site = &site{port: int(w.HTTPPort()), tls: w.Spec.TLS != nil, monitoring: monitored(w), judged: w.Spec.Rollout.Judged(), keep: keep(w)}
+		s.site = &site{port: int(w.HTTPPort()), tls: w.Spec.TLS != nil, http3: http3(w), monitoring: monitored(w), judged: w.Spec.Rollout.Judged(), keep: keep(w)}
 		if c := w.Spec.Config; c != nil {
 			s.site.snippet, s.site.http, s.config = c.Inline, c.HTTP, c.ConfigMapRef
 		}
@@ -151,6 +151,8 @@ func keep(w *webserverv1.WebServer) *webserverv1.Keep {
 	}
 	return w.Spec.Content.Keep
 }
+
+func http3(w *webserverv1.WebServer) bool { return w.Spec.TLS != nil && w.Spec.TLS.HTTP3 }
 
 func monitored(w *webserverv1.WebServer) bool {
 	return w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled

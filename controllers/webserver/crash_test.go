@@ -98,6 +98,9 @@ func TestCrash(t *testing.T) {
 		keptOnce, canary,
 		edit("autoscale", autoscaled),
 		edit("expose", open),
+		edit("http3", func(s *webserverv1.WebServerSpec) {
+			s.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "web-tls"}, HTTP3: true}
+		}),
 		held,
 	)...),
 		s.Creating(), s.Orphaning(),
@@ -234,6 +237,8 @@ func serves(ctx context.Context, r client.Reader, parent client.Object) error {
 		return errors.New("the Deployment is not rolled out")
 	case s.Spec.Ports[0].Port != port:
 		return fmt.Errorf("the Service has port %d", s.Spec.Ports[0].Port)
+	case len(s.Spec.Ports) == 3 && s.Spec.Ports[1].NodePort != s.Spec.Ports[2].NodePort: // http3 follows https in another write
+		return errors.New("HTTP/3 has not the node port of HTTPS")
 	}
 	for _, c := range []struct {
 		child  client.Object

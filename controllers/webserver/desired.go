@@ -85,7 +85,8 @@ func (x *object) Spec() workload.Spec {
 			`the "user" directive makes sense only`, // every nginx logs it that does not run as root
 			"/nginx.conf test failed",               // it follows every error in the configuration
 		},
-		Replicas: replicas(w), LastReplicas: w.Status.Replicas,
+		KnownErrors: map[string]string{`unknown directive "http3"`: msgNoHTTP3.With()},
+		Replicas:    replicas(w), LastReplicas: w.Status.Replicas,
 		Rollout: w.Spec.Rollout, RolloutStatus: &w.Status.RolloutStatus,
 		PodDisruptionBudget: w.Spec.PodDisruptionBudget, NetworkPolicy: w.Spec.NetworkPolicy, Ports: openPorts(w),
 		Service: serviceName(w), Port: servicePort(w),
@@ -147,11 +148,20 @@ func (x *object) Deployment(build func(map[string]string) apply.Intent, template
 	return in
 }
 
-// AddService adds the Service. It has the https port while the pods that clients reach
-// have it.
+// AddService adds the Service. It has the ports https and http3 while the pods that clients
+// reach have them.
 func (x *object) AddService(plan *converge.Plan, ports workload.Ports) {
-	tls := ports.Has(httpsName, x.w.Spec.TLS != nil)
-	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, ports.Number("http", x.w.HTTPPort()), tls))
+	plan.Apply = append(plan.Apply, service(x.w, x.observed, x.platform.WebServer, served{
+		http:  ports.Number("http", x.w.HTTPPort()),
+		https: ports.Has(httpsName, x.w.Spec.TLS != nil),
+		http3: ports.Has(http3Name, http3(x.w)),
+	}))
+}
+
+// served is what the pods that clients reach serve.
+type served struct {
+	http         intstr.IntOrString // the target port
+	https, http3 bool
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is
@@ -174,11 +184,12 @@ func changes(s workload.Spec, live *appsv1.Deployment, pods *corev1ac.PodTemplat
 	return lines
 }
 
-func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer, http intstr.IntOrString, tls bool) apply.Intent {
+func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebServer, is served) apply.Intent {
 	kind := serviceType(w, platform)
 	port, from := nodePort(w, o, platform, kind)
-	https := httpsNodePort(w, o, kind, tls)
-	in := serviceIntent(w, kind, http, tls, port, https)
+	https := httpsNodePort(w, o, kind, is.https)
+	is.http3 = is.http3 && !(https == 0 && allocates(o.Service, kind))
+	in := serviceIntent(w, kind, is, port, https)
 	mine := int32(0) // the node port that the user asked for, 0 for none
 	if from == asked {
 		mine = port
@@ -187,10 +198,10 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 		// The user did not ask for this node port: if it is not available, any
 		// other will do, and learning which one was allocated is not a reason to
 		// write.
-		anyPort := serviceIntent(w, kind, http, tls, mine, 0)
+		anyPort := serviceIntent(w, kind, is, mine, 0)
 		in.HashIntent = &anyPort
 		in.Fallback = func(refused error) (apply.Intent, bool) {
-			return serviceIntent(w, kind, http, tls, mine, 0), fault.NodePort(refused)
+			return serviceIntent(w, kind, is, mine, 0), fault.NodePort(refused)
 		}
 		if from == had || https != 0 {
 			// Clients use this port. The API server releases it a moment after the
@@ -205,11 +216,14 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 	return in
 }
 
-func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, http intstr.IntOrString, tls bool, nodePort, httpsNodePort int32) apply.Intent {
-	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), http, nodePort)}
-	if tls {
+func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, is served, nodePort, httpsNodePort int32) apply.Intent {
+	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), is.http, nodePort)}
+	if is.https {
 		ports[0].WithName("http")
 		ports = append(ports, onePort(tlsPort, intstr.FromInt(tlsPort), httpsNodePort).WithName(httpsName))
+	}
+	if is.http3 {
+		ports = append(ports, onePort(tlsPort, intstr.FromInt(tlsPort), httpsNodePort).WithName(http3Name).WithProtocol(corev1.ProtocolUDP))
 	}
 	said := common.ServiceOptions{}
 	if w.Spec.Service != nil {
@@ -292,13 +306,21 @@ func httpsNodePort(w *webserverv1.WebServer, o workload.Observed, kind corev1.Se
 	return 0
 }
 
-const httpsName = "https" // of the Service port
+// allocates reports whether Kubernetes is about to allocate the node port of https. It gives
+// two ports of a new Service the same node port if they have the same number, which the
+// announcement of HTTP/3 relies on, but not of one that exists: http3 follows when that of
+// https is known.
+func allocates(live *corev1.Service, kind corev1.ServiceType) bool {
+	return live != nil && kind != corev1.ServiceTypeClusterIP && (live.Spec.Type != kind || httpsPort(live).Port == 0)
+}
+
+const httpsName, http3Name = "https", "http3" // of ports of the pods and of the Service
 
 // httpPort returns the http port of the Service, or the zero value. It has a name
 // only if it is not the only port.
 func httpPort(s *corev1.Service) corev1.ServicePort {
 	for _, p := range s.Spec.Ports {
-		if p.Name != httpsName {
+		if p.Name != httpsName && p.Name != http3Name {
 			return p
 		}
 	}

@@ -332,7 +332,7 @@ func TestDesired_FallsBackOnlyForUnrequestedNodePorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sample()
 			w.Spec.Service = tc.spec
-			in := service(w, Observed{}, platform.WebServer, intstr.FromInt32(80), false)
+			in := service(w, Observed{}, platform.WebServer, served{http: intstr.FromInt32(80)})
 			got := false
 			if in.Fallback != nil {
 				var other apply.Intent
@@ -369,7 +369,7 @@ func TestDesired_ServiceTypeOfThePlatform(t *testing.T) {
 				want = tc.want.Ports[0].NodePort
 			}
 			w := sample()
-			raw, err := service(w, Observed{}, tc.platform, intstr.FromInt32(80), false).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, tc.platform, served{http: intstr.FromInt32(80)}).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -408,7 +408,7 @@ func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
 				w.Generation++
 			}
 			w.Status.Service = &webserverv1.ServiceStatus{Type: corev1.ServiceTypeNodePort, DefaultType: tc.recorded, NodePort: 30399}
-			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform.WebServer, intstr.FromInt32(80), false).Object(w, ownerKind)
+			raw, err := service(w, Observed{}, newObject(w, Observed{}, config.Platform{WebServer: production}).platform.WebServer, served{http: intstr.FromInt32(80)}).Object(w, ownerKind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -422,6 +422,52 @@ func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
 			}
 			if s.Spec.Type != tc.want || s.Spec.Ports[0].NodePort != port {
 				t.Errorf("got %s with node port %d, want %s with %d", s.Spec.Type, s.Spec.Ports[0].NodePort, tc.want, port)
+			}
+		})
+	}
+}
+
+// Kubernetes gives both ports of one number the same node port only if the Service is new.
+func TestService_HTTP3HasTheNodePortOfHTTPS(t *testing.T) {
+	live := func(kind corev1.ServiceType, https ...int32) *corev1.Service {
+		s := &corev1.Service{Spec: corev1.ServiceSpec{Type: kind, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
+		for _, p := range https {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443, NodePort: p})
+		}
+		return s
+	}
+	const node, balanced = corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer
+	for name, tc := range map[string]struct {
+		kind corev1.ServiceType
+		live *corev1.Service
+		want []int32 // node ports of the number 443
+	}{
+		"a new Service":                  {node, nil, []int32{0, 0}},
+		"that of https is not known yet": {node, live(node), []int32{0}},
+		"that of https is known":         {node, live(node, 32443), []int32{32443, 32443}},
+		"another type":                   {node, live(corev1.ServiceTypeClusterIP, 0), []int32{0}},
+		"without node ports":             {corev1.ServiceTypeClusterIP, live(node), []int32{0, 0}},
+		"a load balancer without them":   {balanced, live(balanced, 0), []int32{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			w.Spec.Service = &webserverv1.ServiceSpec{Type: tc.kind}
+			raw, err := service(w, Observed{Service: tc.live}, platform.WebServer, served{http: intstr.FromInt32(80), https: true, http3: true}).Object(w, ownerKind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &corev1.Service{}
+			if err := json.Unmarshal(raw, s); err != nil {
+				t.Fatal(err)
+			}
+			var got []int32
+			for _, p := range s.Spec.Ports {
+				if p.Port == 443 {
+					got = append(got, p.NodePort)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -134,7 +134,7 @@ const furniture = `
 image: nginx:1.23.1
 config: {inline: "location / { return 204; }"}
 content: {files: {index.html: hello}}
-tls: {secretRef: {name: web-tls}}
+tls: {secretRef: {name: web-tls}, http3: true}
 monitoring: {enabled: true}
 imagePullPolicy: IfNotPresent
 imagePullSecrets: [{name: registry}]

@@ -30,12 +30,17 @@ const (
 	statusPort   = nginxconf.StatusPort
 )
 
+// announcement tells clients of HTTPS that there is HTTP/3. It is repeated wherever the user's
+// text sets headers, which replace those of the server.
+const announcement = "add_header Alt-Svc $webserver_alt_svc always;"
+
 // site contains what the generated nginx configuration depends on.
 type site struct {
 	snippet    string // of the user; "" for none
 	http       string // of the user, for the http block; "" for none
 	port       int    // of HTTP; 0 for nginxPort
 	tls        bool
+	http3      bool
 	monitoring bool
 	judged     bool
 	keep       *webserverv1.Keep // nil for no content of other revisions
@@ -51,6 +56,9 @@ func (s site) files() map[string]string {
 	}
 	if s.snippet != "" {
 		f[snippetFile] = s.snippet
+		if s.http3 {
+			f[snippetFile] = nginxconf.WithHeader(s.snippet, announcement)
+		}
 	}
 	if s.http != "" {
 		f[httpFile] = s.http
@@ -67,6 +75,9 @@ func (s site) ipv6() string {
 	}
 	if s.tls && !nginxconf.ListensOnIPv6(s.snippet, tlsPort) {
 		text += fmt.Sprintf("listen [::]:%d ssl;\n", tlsPort)
+	}
+	if s.http3 {
+		text += fmt.Sprintf("listen [::]:%d quic reuseport;\n", tlsPort)
 	}
 	return text
 }
@@ -111,6 +122,14 @@ func (s site) text(tls string) string {
 		line("    default %s;", tlsPath)
 		line("}")
 	}
+	if s.http3 {
+		line("# Clients of a node port find HTTP/3 at the same number. nginx may not have the port of HTTP/3 requests.")
+		line(`map "$https:$http_host" $webserver_http3 {`)
+		line("    default '';")
+		line(`    "~^on:.*:(?<webserver_port>[0-9]+)$" 'h3=":$webserver_port"; ma=86400';`)
+		line(`    "~^on:." 'h3=":%d"; ma=86400';`, tlsPort)
+		line("}")
+	}
 	line("map $server_protocol $webserver_close {")
 	line("    HTTP/1.0 close;")
 	line("    HTTP/1.1 close;")
@@ -129,6 +148,10 @@ func (s site) text(tls string) string {
 	line("server {")
 	b.WriteString(log)
 	line("    listen %d;", cmp.Or(s.port, nginxPort))
+	if s.http3 {
+		line("    http3 on;") // the first: the error of an nginx without it is recognized
+		line("    listen %d quic reuseport;", tlsPort)
+	}
 	if s.tls {
 		line("    listen %d ssl;", tlsPort)
 		line("    ssl_certificate %s/tls.crt;", tls)
@@ -160,6 +183,10 @@ func (s site) text(tls string) string {
 	line("        set $webserver_draining $webserver_close;")
 	line("    }")
 	line("    add_header Connection $webserver_draining always;")
+	if s.http3 {
+		line("    set $webserver_alt_svc $webserver_http3;") // before the captures of locations, which it would replace
+		line("    %s", announcement)
+	}
 	if s.snippet != "" {
 		line("    include %s/%s;", configPath, snippetFile)
 	}

@@ -130,6 +130,7 @@ func TestSite_ListensOnIPv6(t *testing.T) {
 		"https":              {site{tls: true}, "listen [::]:80;\nlisten [::]:443 ssl;\n"},
 		"the user's address": {site{snippet: "listen [::]:80;", tls: true}, "listen [::]:443 ssl;\n"},
 		"both of the user":   {site{snippet: "listen [::]; listen [::]:443 ssl;", tls: true}, ""},
+		"http3":              {site{snippet: "listen [::]:443 ssl;", tls: true, http3: true}, "listen [::]:80;\nlisten [::]:443 quic reuseport;\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := tc.site.files()
@@ -149,7 +150,7 @@ func TestSite_ListensOnIPv6(t *testing.T) {
 
 // A generated location would conflict with the user's.
 func TestSite_GeneratesNoLocation(t *testing.T) {
-	for _, s := range []site{{}, {tls: true}, {snippet: "location / {}", tls: true}} {
+	for _, s := range []site{{}, {tls: true}, {snippet: "location / {}", tls: true, http3: true}} {
 		if text := s.files()[serverFile]; strings.Contains(text, "location") {
 			t.Errorf("%+v:\n%s", s, text)
 		}
@@ -181,9 +182,22 @@ func TestSite_Files(t *testing.T) {
 	}
 }
 
+// Headers of a location replace those of the server, of which the announcement of HTTP/3 is one.
+func TestSite_AnnouncesHTTP3EverywhereAndKeepsTheLines(t *testing.T) {
+	text := "location / {\n\tadd_header A b; add_header C d;\n}\n"
+	want := "location / {\n\t" + announcement + " add_header A b; add_header C d;\n}\n"
+	files := site{snippet: text, tls: true, http3: true}.files()
+	if diff := cmp.Diff(want, files[snippetFile]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(text, site{snippet: text, tls: true}.files()[snippetFile]); diff != "" {
+		t.Errorf("without HTTP/3 (-want +got):\n%s", diff)
+	}
+}
+
 // The tested configuration differs from the served one only in the two paths.
 func TestSite_TestedConfigurationMatchesTheServed(t *testing.T) {
-	files := site{snippet: "x;", tls: true, monitoring: true}.files()
+	files := site{snippet: "x;", tls: true, http3: true, monitoring: true}.files()
 	constant := strings.NewReplacer("$webserver_tls/tls.", "/etc/nginx/tls/tls.").Replace(files[serverFile])
 	if diff := cmp.Diff(constant, files[testFile]); diff != "" {
 		t.Errorf("(-serves +tested):\n%s", diff)

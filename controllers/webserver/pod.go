@@ -125,7 +125,10 @@ func testsConstantPaths(m material) bool { return m.config != nil && m.config.Da
 func serverPorts(w *webserverv1.WebServer) []*corev1ac.ContainerPortApplyConfiguration {
 	ports := []*corev1ac.ContainerPortApplyConfiguration{containerPort("http", w.HTTPPort())}
 	if w.Spec.TLS != nil {
-		ports = append(ports, containerPort("https", tlsPort))
+		ports = append(ports, containerPort(httpsName, tlsPort))
+	}
+	if http3(w) {
+		ports = append(ports, containerPort(http3Name, tlsPort).WithProtocol(corev1.ProtocolUDP))
 	}
 	return ports
 }

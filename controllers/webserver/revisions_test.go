@@ -182,12 +182,40 @@ nginx: configuration file /etc/nginx/nginx.conf test failed
 	}
 }
 
-// The pods of an earlier revision keep their port for https, and so does the Service.
-func TestService_KeepsHTTPSForTheRevisionThatServes(t *testing.T) {
+// An nginx without HTTP/3 says only that it does not know a directive of the operator.
+func TestRevision_NginxWithoutHTTP3(t *testing.T) {
 	w := referring("cfg", "", "")
 	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}}
 	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
-	https := func() bool { return httpsPort(o.Service).Port == tlsPort }
+	w.Spec.TLS.HTTP3 = true
+	o, _ = pass(t, w, o, underway)
+	o.Pods = []corev1.Pod{refusing(o.Deployment, `nginx: [emerg] unknown directive "http3" in /etc/nginx/conf.d/default.conf:20
+nginx: configuration file /etc/nginx/nginx.conf test failed
+`)}
+	o, _ = pass(t, w, o, underway) // records the failure
+	o, _ = pass(t, w, o, rolledOut)
+	const cause = "The configuration is rejected, because the nginx of the image has no HTTP/3. Use another image, or remove spec.tls.http3"
+	if m, want := configValid(w).Message, cause+`: nginx: [emerg] unknown directive "http3" in /etc/nginx/conf.d/default.conf:20.`; m != want {
+		t.Errorf("ConfigValid: %s", m)
+	}
+	ready := meta.FindStatusCondition(w.Status.Conditions, common.ConditionReady)
+	if ready.Reason != common.ReasonRolledBack || !strings.Contains(ready.Message, cause) {
+		t.Errorf("Ready: %+v", ready)
+	}
+	if len(o.Service.Spec.Ports) != 2 {
+		t.Errorf("the Service has the ports %+v", o.Service.Spec.Ports)
+	}
+}
+
+// The pods of an earlier revision keep their ports for https and http3, and so does the Service.
+func TestService_KeepsHTTPSForTheRevisionThatServes(t *testing.T) {
+	w := referring("cfg", "", "")
+	w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "cert"}, HTTP3: true}
+	w.Spec.Service = &webserverv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}
+	o, _ := pass(t, w, sourced("return 201;"), rolledOut)
+	https := func() bool {
+		return httpsPort(o.Service).Port == tlsPort && slices.ContainsFunc(o.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == http3Name })
+	}
 	if !https() {
 		t.Fatal("no port for https")
 	}

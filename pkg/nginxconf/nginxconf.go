@@ -98,6 +98,7 @@ func checkNames(text string, check func(name string) error) error {
 // directive is a directive, or the part of one that was read before an error.
 type directive struct {
 	line  int
+	rest  int      // the bytes of the text from its beginning on
 	block int      // the block that contains it; 0 is the text itself
 	words []string // without quotes and escapes
 	opens bool     // a block
@@ -118,6 +119,25 @@ func Directives(text string) (names []string, err error) {
 		}
 	}
 	return names, err
+}
+
+// WithHeader returns the content of a server block with a directive before the first
+// add_header of each block in it: nginx does not inherit the headers of the server there. The
+// lines keep their numbers.
+func WithHeader(text, directive string) string {
+	all, _, _ := parse(text) // nginx reports errors
+	var b strings.Builder
+	written, has := 0, map[int]bool{0: true}
+	for _, d := range all {
+		if d.name() != "add_header" || has[d.block] {
+			continue
+		}
+		has[d.block] = true
+		begin := len(text) - d.rest
+		b.WriteString(text[written:begin] + directive + " ")
+		written = begin
+	}
+	return b.String() + text[written:]
 }
 
 // parse returns the directives in the order of the text, and whether the whole
@@ -209,14 +229,14 @@ func (p *parser) punctuation() (lua bool, err error) {
 
 // word reads a word, and adds it to the directive.
 func (p *parser) word() error {
-	line := p.line
+	line, rest := p.line, len(p.rest)
 	quote := p.rest[0]
 	if quote != '"' && quote != '\'' {
 		word, ok := p.unquoted()
 		if !ok {
 			return p.unexpected(`end, expecting ";"`)
 		}
-		p.add(word, line)
+		p.add(word, line, rest)
 		return nil
 	}
 	p.next()
@@ -224,7 +244,7 @@ func (p *parser) word() error {
 	if !ok {
 		return p.unexpected(fmt.Sprintf("end, expecting a closing %c", quote))
 	}
-	p.add(word, line)
+	p.add(word, line, rest)
 	if p.rest != "" && !isSpace(p.rest[0]) && !strings.ContainsRune(";{)", rune(p.rest[0])) {
 		return p.unexpected(fmt.Sprintf("%q after a closing quote", p.rest[0]))
 	}
@@ -232,9 +252,9 @@ func (p *parser) word() error {
 }
 
 // add adds a word to the directive, or begins one.
-func (p *parser) add(word string, line int) {
+func (p *parser) add(word string, line, rest int) {
 	if !p.within {
-		p.directives = append(p.directives, directive{line: line, block: p.blocks[len(p.blocks)-1]})
+		p.directives = append(p.directives, directive{line: line, rest: rest, block: p.blocks[len(p.blocks)-1]})
 		p.within = true
 	}
 	d := &p.directives[len(p.directives)-1]

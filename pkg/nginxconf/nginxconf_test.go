@@ -7,6 +7,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestWithHeader(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"none":              {"", ""},
+		"of the server":     {"add_header A b; location / { return 204; }", "add_header A b; location / { return 204; }"},
+		"of locations":      {"location / {\n  add_header A b;\n  add_header C d;\n}\nlocation /a { add_header A b; }", "location / {\n  H; add_header A b;\n  add_header C d;\n}\nlocation /a { H; add_header A b; }"},
+		"of a block within": {"location / { if ($a) { 'add_header' A b; } location /a {} add_header C d; }", "location / { if ($a) { H; 'add_header' A b; } location /a {} H; add_header C d; }"},
+		"a comment, a text": {"# add_header A b;\nlocation / { return 200 'add_header A b;'; }", "# add_header A b;\nlocation / { return 200 'add_header A b;'; }"},
+		"before an error":   {"location / { add_header A ü; }\n}", "location / { H; add_header A ü; }\n}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, WithHeader(tc.text, "H;")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDirectives(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text, want, err string

@@ -72,6 +72,8 @@ type Surroundings struct {
 	// TLS reports whether the server block has a certificate, and listens on
 	// HTTPSPort.
 	TLS bool
+	// HTTP3 reports whether it listens on HTTPSPort of UDP, too.
+	HTTP3 bool
 	// Monitoring reports whether the exporter is in the pod.
 	Monitoring bool
 	// Judged reports whether the container that counts requests is in the pod.
@@ -146,6 +148,8 @@ func (c *conflicts) check(d directive) {
 		c.listen(d)
 	case d.name() == "include" && len(d.words) == 2:
 		c.include(d)
+	case c.HTTP3 && d.name() == "http3" && d.block == 0:
+		c.add(d, "spec.tls.http3 sets http3 already: remove this directive")
 	default:
 		c.variables(d)
 	}
@@ -206,6 +210,9 @@ func (c *conflicts) listen(d directive) {
 	at.quic = slices.Contains(d.words[2:], "quic")
 	if (at.quic || slices.Contains(d.words[2:], "ssl")) && !c.certificate {
 		c.add(d, "listen %s requires a certificate: set spec.tls, or add ssl_certificate and ssl_certificate_key", strings.Join(d.words[1:], " "))
+	}
+	if c.HTTP3 && at.quic && at.port == HTTPSPort && (at.address == anyAddress || at.address == "::") {
+		c.add(d, "the server block listens on port %d of UDP already, because spec.tls.http3 is set: remove this listen", at.port)
 	}
 	if at.port == 0 || at.quic {
 		return

@@ -49,6 +49,7 @@ func TestListensOnIPv6(t *testing.T) {
 func TestSurroundings_Conflicts(t *testing.T) {
 	official := Surroundings{Known: true}
 	tls := Surroundings{Known: true, TLS: true}
+	http3 := Surroundings{Known: true, TLS: true, HTTP3: true}
 	monitored := Surroundings{Known: true, Monitoring: true}
 	for name, tc := range map[string]struct {
 		in   Surroundings
@@ -85,6 +86,10 @@ func TestSurroundings_Conflicts(t *testing.T) {
 		"port 443 with TLS":               {tls, "listen 443 ssl;", []string{"line 1: the server block listens on port 443 already: remove this listen"}},
 		"the proxy protocol":              {official, "listen 80 proxy_protocol;", []string{"line 1: the server block listens on port 80 already, and proxy_protocol cannot be set there: remove this listen, or use another port and a Service of your own"}},
 		"port 443 of UDP":                 {tls, "listen 443 quic reuseport;", nil},
+		"port 443 of UDP twice":           {http3, "listen 443 quic;\nlisten [::]:443 quic reuseport;", []string{"line 1: the server block listens on port 443 of UDP already, because spec.tls.http3 is set: remove this listen", "line 2: the server block listens on port 443 of UDP already"}},
+		"other ports of UDP":              {http3, "listen 8443 quic; listen 127.0.0.1:443 quic; location / { http3 off; }", nil},
+		"HTTP/3 twice":                    {http3, "http2 on; http3 on;", []string{"line 1: spec.tls.http3 sets http3 already: remove this directive"}},
+		"HTTP/3 of its own":               {tls, "listen 443 quic reuseport; http3 on;", nil},
 		"TLS with its own port":           {tls, "listen 8443 ssl;", nil},
 		"TLS without a certificate":       {official, "listen 8443 ssl;", []string{"line 1: listen 8443 ssl requires a certificate: set spec.tls, or add ssl_certificate and ssl_certificate_key"}},
 		"QUIC without a certificate":      {official, "listen 8443 quic;", []string{"line 1: listen 8443 quic requires a certificate: set spec.tls, or add ssl_certificate and ssl_certificate_key"}},

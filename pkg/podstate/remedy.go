@@ -60,6 +60,7 @@ var known = []remedies{
 	{
 		about: regexp.MustCompile(`exits with code|cannot be created`),
 		list: []remedy{
+			says(`unknown directive "http3"`, remedyHTTP3),
 			says(`configuration is rejected`, "Correct spec.config, or the ConfigMap that it names."),
 			{commandMissing, "Correct spec.command and spec.args, or use an image that contains the program."},
 			says(`exec format error`, "Begin the script with #!, or use an image for the architecture of the nodes."),
@@ -74,6 +75,7 @@ var known = []remedies{
 	{
 		about: regexp.MustCompile(``),
 		list: []remedy{
+			says(`The configuration is rejected.*unknown directive "http3"`, remedyHTTP3),
 			says(`The configuration is rejected`, "Correct spec.config, or the ConfigMap that it names."),
 			says(`references non-existent`, "Add the key that the message names, or refer to another one."),
 			says(`FailedMount: .*not found`, remedyReference),
@@ -86,7 +88,10 @@ var known = []remedies{
 	},
 }
 
-const remedyReference = "Create the object that the message names, or correct the spec."
+const (
+	remedyReference = "Create the object that the message names, or correct the spec."
+	remedyHTTP3     = "Use an image whose nginx has ngx_http_v3_module, or remove spec.tls.http3."
+)
 
 // Remedy returns what to do about a text of the scheduler, the kubelet, a registry, the API
 // server or a program, as a condition or the command line quotes it, or "".

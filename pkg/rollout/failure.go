@@ -114,6 +114,20 @@ func (f *failure) without(parts []string) *failure {
 	return f
 }
 
+// known returns f with the summary of the error in its details, if the configuration is rejected
+// for one of these.
+func (f *failure) known(errors map[string]string) *failure {
+	if f == nil || f.severity != rejected {
+		return f
+	}
+	for part, summary := range errors {
+		if strings.Contains(f.details, part) {
+			f.summary = summary
+		}
+	}
+	return f
+}
+
 // worse reports whether f is the cause rather than other, which may be nil.
 func (f *failure) worse(other *failure) bool {
 	return f != nil && (other == nil || f.severity > other.severity || f.severity == other.severity && f.certain && !other.certain)
@@ -127,7 +141,7 @@ func (d *Decision) diagnose(dep *appsv1.Deployment, pods []corev1.Pod) *failure 
 	if f := d.exceeded(pods); f != nil {
 		return f
 	}
-	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines)
+	f := diagnose(dep, pods, d.Serving.hash, d.containers()).without(d.question.IgnoreLogLines).known(d.question.KnownErrors)
 	if f == nil || f.reason != common.ReasonContainerNotCreated || f.severity != notCreated {
 		return f
 	}

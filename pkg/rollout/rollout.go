@@ -86,6 +86,8 @@ type Input struct {
 	// IgnoreLogLines are parts of log lines that containers always write and that do
 	// not explain a failure. Lines that contain one are ignored.
 	IgnoreLogLines []string
+	// KnownErrors are summaries of failures of the configuration test, by parts of its output.
+	KnownErrors map[string]string
 	// SnapshotSizes are the sizes of the live snapshots in bytes, by name.
 	SnapshotSizes map[string]int64
 	// Carried is the volume of which pods mount other versions too. It may be nil.

@@ -140,7 +140,7 @@ func (e *Env) drift(ctx context.Context, want *unstructured.Unstructured, leaf s
 			break
 		}
 		err := e.Admin.Patch(ctx, child, client.RawPatch(types.JSONPatchType, p), client.FieldOwner("kubectl-edit"))
-		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err != nil && strings.Contains(err.Error(), "duplicate nodePort") {
 			continue
 		}
 		if err != nil {

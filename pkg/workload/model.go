@@ -77,6 +77,8 @@ type Spec struct {
 	Container string
 	// IgnoreLogLines are parts of log lines that do not explain a failure.
 	IgnoreLogLines []string
+	// KnownErrors are what errors of the configuration test mean.
+	KnownErrors map[string]string
 	// Sidecars are the names of the other containers and init containers, and
 	// Profile is the least strict security profile of the pods: Restricted if it
 	// is "". A stored template with other containers, except for init containers, or
@@ -184,7 +186,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 		Kind: s.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Labels: s.Labels,
 		SnapshotSizes: configsource.Sizes(o.Snapshots),
 		Now:           o.Now, Idle: s.Wanted(o.Deployment) == 0,
-		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Carried: s.Carried, IgnoreLogLines: s.IgnoreLogLines,
+		Rollout: s.Rollout, Status: *s.RolloutStatus, Conditions: obj.GetStatus().Conditions, Carried: s.Carried, IgnoreLogLines: s.IgnoreLogLines, KnownErrors: s.KnownErrors,
 	}
 	m.Decision, m.current, m.Err = rollout.DecideOrKeep(q, o.Observed,
 		func() (rollout.Decision, error) { return m.decide(q) }, k.rules(obj, s))

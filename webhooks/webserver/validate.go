@@ -94,6 +94,7 @@ func surroundings(w *webserverv1.WebServer) nginxconf.Surroundings {
 	return nginxconf.Surroundings{
 		Port:       int(w.HTTPPort()),
 		TLS:        w.Spec.TLS != nil,
+		HTTP3:      w.Spec.TLS != nil && w.Spec.TLS.HTTP3,
 		Monitoring: w.Spec.Monitoring != nil && w.Spec.Monitoring.Enabled,
 		Judged:     w.Spec.Rollout.Judged(),
 		Known:      official(w),

@@ -330,6 +330,11 @@ type TLS struct {
 	// is closed for it.
 	// +required
 	SecretRef SecretReference `json:"secretRef"`
+
+	// http3 adds HTTP/3 on port 443 of UDP. The nginx of the image must have
+	// ngx_http_v3_module, as the official one has from 1.25 on. Unset means no HTTP/3.
+	// +optional
+	HTTP3 bool `json:"http3,omitempty"`
 }
 
 // SecretReference refers to a Secret in the same namespace.

@@ -231,6 +231,7 @@ func webOps() []Op {
 		set("content-cm", `{"content":{"files":null,"configMapRef":{"name":"cm"}}}`, nginx),
 		set("content-unset", `{"content":null}`, nginx),
 		set("tls", `{"tls":{"secretRef":{"name":"secret"}}}`, nginx),
+		set("http3", `{"tls":{"secretRef":{"name":"secret"},"http3":true}}`, nginx),
 		set("tls-unset", `{"tls":null}`, nginx),
 
 		set("env", `{"env":[{"name":"A","value":"1"}]}`, demo),
