@@ -73,6 +73,7 @@ func All() []Addon {
 			Name: "metrics-server", What: "kubectl top, and HorizontalPodAutoscalers by CPU and memory",
 			program: build.Artifact{
 				Name: "metrics-server", Version: metricsServerVersion, Dir: "bin", Programs: []string{"metrics-server"}, Takes: "2 min",
+				Module: "hyperkube", Sources: []string{"go.mod", "go.sum"}, // most of it is compiled for Kubernetes
 				Packages: []string{metricsServer + "/cmd/metrics-server"},
 				LDFlags:  "-s -w -X k8s.io/client-go/pkg/version.gitVersion=" + metricsServerVersion,
 			},

@@ -18,6 +18,7 @@ func TestAll_PinsTheVersionsOfTheModules(t *testing.T) {
 	for _, tt := range []struct{ folder, module, version string }{
 		{"traefik", "github.com/traefik/traefik/v3", traefikVersion},
 		{"traefik", "sigs.k8s.io/gateway-api", gatewayAPIVersion},
+		{"hyperkube", "sigs.k8s.io/metrics-server", metricsServerVersion},
 		{"olm", "github.com/operator-framework/operator-lifecycle-manager", olmVersion},
 		{"olm", "github.com/operator-framework/api", olmAPIVersion},
 	} {

@@ -138,7 +138,7 @@ func (b Builder) buildModule(ctx context.Context, a Artifact, into string) error
 	if err != nil {
 		return fmt.Errorf("reading the sources of %s: %w", a.Name, err)
 	}
-	if a.Module == "hyperkube" && a.Version != KubernetesVersion {
+	if a.Version == Kubernetes() && a.Version != KubernetesVersion {
 		if source, err = b.otherVersion(ctx, source, into, a.Version); err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 // time, and tools/go.mod CoreDNS and helm, because a Go module has to; a test
 // keeps them in step.)
 const (
-	KubernetesVersion = "v1.36.3"
-	etcdVersion       = "v3.6.8"
+	KubernetesVersion = "v1.37.2"
+	etcdVersion       = "v3.7.0"
 	containerdVersion = "v2.4.2"
 	runcVersion       = "v1.5.2"
 	cniVersion        = "v1.9.1"

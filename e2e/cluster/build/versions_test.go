@@ -37,8 +37,8 @@ func TestArtifacts_PinTheVersionsOfTheModules(t *testing.T) {
 func TestKubernetes_SelectsTheCacheFolder(t *testing.T) {
 	t.Setenv("CLUSTER_KUBERNETES", "")
 	key := Key()
-	t.Setenv("CLUSTER_KUBERNETES", "v1.37.2")
-	if a, _ := Find(ArtifactHyperkube); a.Version != "v1.37.2" || Key() == key {
+	t.Setenv("CLUSTER_KUBERNETES", "v1.36.3")
+	if a, _ := Find(ArtifactHyperkube); a.Version != "v1.36.3" || Key() == key {
 		t.Errorf("version %s, cache folder %s, that of %s is %s", a.Version, Key(), KubernetesVersion, key)
 	}
 }

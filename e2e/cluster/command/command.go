@@ -67,7 +67,7 @@ latest), nginx/nginx-prometheus-exporter (1.4, 1.4.0, latest) and busybox
 Environment:
   CLUSTER=current  leave clusters alone: use the kubeconfig's current context
   CLUSTER_NAME     a second cluster on the same machine, which shares nothing with the first
-  CLUSTER_KUBERNETES  another version of Kubernetes, such as v1.37.2; building it needs the network
+  CLUSTER_KUBERNETES  another version of Kubernetes, such as v1.36.3; building it needs the network
   CLUSTER_STATE    where the running cluster keeps its files
                    (default /var/lib/platform-operator-cluster)
   XDG_CACHE_HOME   where built programs and images are kept (default ~/.cache)`
