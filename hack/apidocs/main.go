@@ -24,7 +24,7 @@ import (
 // ofKubernetes are the fields with the types of Kubernetes, whose own fields are
 // described by kubectl explain.
 var ofKubernetes = []string{
-	"affinity", "behavior", "env", "envFrom", "from", "imagePullSecrets", "initContainers", "liveness", "object", "readiness", "resources", "startup",
+	"affinity", "behavior", "env", "envFrom", "from", "imagePullSecrets", "initContainers", "liveness", "metrics", "readiness", "resources", "startup",
 	"tolerations", "topologySpreadConstraints", "volumeMounts", "volumes",
 }
 
