@@ -39,7 +39,7 @@ func TestSchema(t *testing.T) {
 		"one port":                     {"web", `{image: nginx, ports: [{name: a, port: 80}, {name: b, port: 80, protocol: TCP}]}`, "a port can be listed once for each protocol"},
 		"two protocols":                {"web", `{image: nginx, ports: [{name: a, port: 53}, {name: b, port: 53, protocol: UDP}]}`, ""},
 		"an unknown protocol":          {"web", `{image: nginx, ports: [{port: 80, protocol: HTTP}]}`, "spec.ports[0].protocol"},
-		"one node port":                {"web", `{image: nginx, ports: [{name: a, port: 80, nodePort: 30002}, {name: b, port: 81, nodePort: 30002}]}`, "a nodePort can be used once for each protocol"},
+		"one node port":                {"web", `{image: nginx, ports: [{name: a, port: 80, nodePort: 30002}, {name: b, port: 81, nodePort: 30002}]}`, "a nodePort can be used once, or for TCP and UDP of one port"},
 		"one node port, 2 protocols":   {"web", `{image: nginx, ports: [{name: a, port: 53, nodePort: 30053}, {name: b, port: 53, nodePort: 30053, protocol: UDP}]}`, ""},
 		"port 0":                       {"web", `{image: nginx, ports: [{port: 0}]}`, "spec.ports[0].port"},
 		"port 65536":                   {"web", `{image: nginx, ports: [{port: 65536}]}`, "spec.ports[0].port"},
