@@ -331,6 +331,11 @@ func TestChart_WithOtherNames(t *testing.T) {
 			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 			args = containers[0].(map[string]any)["args"].([]any)
 		}
+		for i, selector := range selectors(o) {
+			if diff := cmp.Diff([]any{"team-a", "team-b"}, selector); diff != "" {
+				t.Errorf("namespaces of %s %s, %d (-want +got):\n%s", o.GetKind(), o.GetName(), i, diff)
+			}
+		}
 	}
 	for _, want := range []string{
 		"--certificate-services=mine-webhook,mine-metrics", "--webhook-secret=mine-webhook-cert", "--webhook-configuration=mine",
@@ -352,6 +357,25 @@ func TestChart_WithOtherNames(t *testing.T) {
 	if have["ClusterRoleBinding /mine-manager"] {
 		t.Error("with watchNamespaces the operator has permissions in the whole cluster")
 	}
+}
+
+// selectors returns the namespaces of each webhook of a configuration, and of the policy that
+// concerns all accounts. Those of another release must not be among them.
+func selectors(o *unstructured.Unstructured) (all []any) {
+	parts, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+	if o.GetKind() == "ValidatingAdmissionPolicy" && strings.HasSuffix(o.GetName(), "-revisions") {
+		constraints, _, _ := unstructured.NestedMap(o.Object, "spec", "matchConstraints")
+		parts = append(parts, constraints)
+	}
+	for _, p := range parts {
+		requirements, _, _ := unstructured.NestedSlice(p.(map[string]any), "namespaceSelector", "matchExpressions")
+		var values any
+		if len(requirements) == 1 {
+			values = requirements[0].(map[string]any)["values"]
+		}
+		all = append(all, values)
+	}
+	return all
 }
 
 func template(t *testing.T, args ...string) []byte {

@@ -187,9 +187,6 @@ func TestKinds_EvictionsOfOthersAreNotAskedAbout(t *testing.T) {
 				for _, h := range hooks {
 					h := h.(map[string]any)
 					if h["name"] != "evict.pods.platform-operator.io" {
-						if h["namespaceSelector"] != nil {
-							t.Errorf("%s has a selector", h["name"])
-						}
 						continue
 					}
 					values, _, _ := unstructured.NestedFieldNoCopy(h, "namespaceSelector", "matchExpressions")

@@ -126,7 +126,7 @@ func (s blockStage) metrics(w http.ResponseWriter, r *http.Request) {
 	default:
 		kind, names := "Service", []string{"by-object-service"}
 		if at[1] == "pods" {
-			out, err := run(r.Context(), "", "kubectl", "-n", s.ns, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}")
+			out, err := run(s.Context(), "", "kubectl", "-n", s.ns, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}")
 			if err != nil {
 				http.Error(w, "kubectl failed", http.StatusInternalServerError)
 				return

@@ -45,7 +45,7 @@ the operator would add the finalizer again.`,
 			if len(platform.Kinds) > 0 {
 				m = operator.Manager{} // it does not manage these kinds
 			}
-			if err := operator.Release(c.Context(), cl.client, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout()); err != nil {
+			if err := operator.Release(c.Context(), cl.client, m, controllers.Lists(controllers.Kinds(platform)), c.OutOrStdout(), platform.WatchNamespaces...); err != nil {
 				return cli.Reach(cl.config, err)
 			}
 			return nil
@@ -56,5 +56,6 @@ the operator would add the finalizer again.`,
 	cmd.Flags().StringVar(&m.Name, "manager-deployment", "platform-operator", "name of the operator's Deployment")
 	cmd.Flags().StringVar(&m.Hook, "helm-hook", "", "name of the Job in which the hook of the chart runs this; do nothing unless Helm has installed the Deployment and created the Job")
 	cmd.Flags().StringSliceVar(&platform.Kinds, "kinds", nil, "only the objects of these disabled kinds, separated by commas")
+	cmd.Flags().StringSliceVarP(&platform.WatchNamespaces, "namespaces", "n", nil, "only objects in these namespaces, separated by commas")
 	return cmd
 }

@@ -42,16 +42,27 @@ const ofHelm = "meta.helm.sh/release-name"
 // object, so that all objects can be deleted without the operator. The manager
 // is stopped first, because it would restore the finalizers. A kind whose CRD does
 // not exist counts as having no objects. If mgr has no name, no manager is stopped.
-// opts select the objects.
-func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.ObjectList, out io.Writer, opts ...client.ListOption) error {
+// Only objects in the namespaces are released, or all if there are none.
+func Release(ctx context.Context, c client.Client, mgr Manager, kinds []client.ObjectList, out io.Writer, namespaces ...string) error {
 	if mgr.Name != "" {
 		if ours, err := halt(ctx, c, mgr, out); err != nil || !ours {
 			return err
 		}
 	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var errs []error
+	for _, ns := range namespaces {
+		errs = append(errs, releaseIn(ctx, c, ns, kinds, out))
+	}
+	return errors.Join(errs...)
+}
+
+func releaseIn(ctx context.Context, c client.Client, namespace string, kinds []client.ObjectList, out io.Writer) error {
 	objects, released := 0, 0
 	for _, list := range kinds {
-		if err := c.List(ctx, list, opts...); err != nil {
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			if meta.IsNoMatchError(err) {
 				continue
 			}
@@ -100,14 +111,7 @@ func ReleaseIfDeleted(ctx context.Context, c client.Client, namespace string, ki
 	if err := c.Create(ctx, lease, client.DryRunAll); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	var errs []error
-	for _, ns := range namespaces {
-		errs = append(errs, Release(ctx, c, Manager{}, kinds, out, client.InNamespace(ns)))
-	}
-	return errors.Join(errs...)
+	return Release(ctx, c, Manager{}, kinds, out, namespaces...)
 }
 
 // halt stops the manager, and reports whether objects may be released.

@@ -191,6 +191,23 @@ func TestRelease_KeepsTheManagerIfItHasNoName(t *testing.T) {
 	}
 }
 
+// Other namespaces may be those of another release.
+func TestRelease_OnlyInTheNamespaces(t *testing.T) {
+	c, writes := cluster(t, interceptor.Funcs{}, object("web", finalizers(naming.Finalizer)))
+	for _, namespaces := range [][]string{{"other"}, {"other", "ns"}} {
+		if err := Release(t.Context(), c, Manager{}, kinds(), &bytes.Buffer{}, namespaces...); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if slices.Contains(namespaces, "ns") {
+			want = []string{"release web"}
+		}
+		if diff := cmp.Diff(want, *writes); diff != "" {
+			t.Errorf("in %v (-want +got):\n%s", namespaces, diff)
+		}
+	}
+}
+
 func TestRelease_StopsWhileTheManagerRuns(t *testing.T) {
 	broken := errors.New("no answer")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "p", Labels: map[string]string{"app": "manager"}}}

@@ -37,6 +37,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The selector of config.watchNamespaces, or nothing: other namespaces may be those of another release. */}}
+{{- define "platform-operator.watched" -}}
+{{- with .Values.config.watchNamespaces -}}
+matchExpressions:
+- key: kubernetes.io/metadata.name
+  operator: In
+  values: {{ toJson . }}
+{{- end -}}
+{{- end -}}
+
 {{/* Whether the account of the operator has its permissions: the condition of config/policy. */}}
 {{- define "platform-operator.installed" -}}
 authorizer.serviceAccount('{{ .Release.Namespace }}', '{{ include "platform-operator.serviceAccountName" . }}').group('coordination.k8s.io').resource('leases') .namespace('{{ .Release.Namespace }}').name('platform-operator').check('update').allowed()
