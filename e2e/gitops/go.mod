@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/yuin/gopher-lua v1.1.2
 	k8s.io/apimachinery v0.37.2
+	k8s.io/client-go v0.30.1
 	sigs.k8s.io/cli-utils v0.37.2
 	sigs.k8s.io/kustomize/api v0.21.1
 	sigs.k8s.io/kustomize/kyaml v0.21.1
