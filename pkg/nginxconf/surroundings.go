@@ -211,15 +211,19 @@ func (c *conflicts) listen(d directive) {
 	if (at.quic || slices.Contains(d.words[2:], "ssl")) && !c.certificate {
 		c.add(d, "listen %s requires a certificate: set spec.tls, or add ssl_certificate and ssl_certificate_key", strings.Join(d.words[1:], " "))
 	}
-	if c.HTTP3 && at.quic && at.port == HTTPSPort && (at.address == anyAddress || at.address == "::") {
-		c.add(d, "the server block listens on port %d of UDP already, because spec.tls.http3 is set: remove this listen", at.port)
+	switch {
+	case at.quic:
+		if c.HTTP3 && at.port == HTTPSPort && (at.address == anyAddress || at.address == "::") {
+			c.add(d, "the server block listens on port %d of UDP already, because spec.tls.http3 is set: remove this listen", at.port)
+		}
+	case at.port == 0 || c.reserved(d, at) || at.address == "":
+	default:
+		c.once(d, at)
 	}
-	if at.port == 0 || at.quic {
-		return
-	}
-	if c.reserved(d, at) || at.address == "" {
-		return
-	}
+}
+
+// once rejects a TCP socket that the server block has already.
+func (c *conflicts) once(d directive, at socket) {
 	// The server has these in any case.
 	others := slices.DeleteFunc(slices.Clone(d.words[2:]), func(word string) bool { return word == "ssl" || word == "default_server" })
 	switch line, twice := c.sockets[at]; {
