@@ -320,35 +320,43 @@ func leaves(v map[string]any, children func(map[string]any) map[string]any) []st
 // flags and bindings refer to must exist.
 func TestChart_WithOtherNames(t *testing.T) {
 	t.Parallel()
-	have := map[string]bool{}
-	var args []any
+	have, args := map[string]bool{}, map[string][]any{} // the latter by kind
 	for _, o := range parse(t, helm(t, append([]string{
 		"template", "other", chart, "--namespace", "elsewhere", "--set", "fullnameOverride=mine", "--set", "nameOverride=my",
 		"--set", "config.watchNamespaces={team-a,team-b}",
 	}, image...)...)) {
 		have[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = true
-		if o.GetKind() == "Deployment" {
+		switch o.GetKind() {
+		case "Deployment", "Job":
 			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
-			args = containers[0].(map[string]any)["args"].([]any)
-		}
-		for i, selector := range selectors(o) {
-			if diff := cmp.Diff([]any{"team-a", "team-b"}, selector); diff != "" {
-				t.Errorf("namespaces of %s %s, %d (-want +got):\n%s", o.GetKind(), o.GetName(), i, diff)
+			args[o.GetKind()] = containers[0].(map[string]any)["args"].([]any)
+		case "ValidatingAdmissionPolicy":
+			if o.GetName() != "mine-revisions" {
+				continue
+			}
+			got, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "matchConstraints", "namespaceSelector", "matchExpressions")
+			want := any([]any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": []any{"team-a", "team-b"}}})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("namespaces of the policy, which refuses what another release writes (-want +got):\n%s", diff)
 			}
 		}
 	}
 	for _, want := range []string{
 		"--certificate-services=mine-webhook,mine-metrics", "--webhook-secret=mine-webhook-cert", "--webhook-configuration=mine",
 	} {
-		if !slices.Contains(args, any(want)) {
-			t.Errorf("flag %s is missing from %v", want, args)
+		if !slices.Contains(args["Deployment"], any(want)) {
+			t.Errorf("flag %s is missing from %v", want, args["Deployment"])
 		}
+	}
+	if want := "--namespaces=team-a,team-b"; !slices.Contains(args["Job"], any(want)) {
+		t.Errorf("flag %s is missing from %v: helm uninstall would change objects of other releases", want, args["Job"])
 	}
 	for _, want := range []string{
 		"Service elsewhere/mine-webhook", "Secret elsewhere/mine-webhook-cert", "Service elsewhere/mine-metrics",
 		"ValidatingWebhookConfiguration /mine", "MutatingWebhookConfiguration /mine",
 		"RoleBinding team-a/mine-manager", "RoleBinding team-b/mine-manager", "RoleBinding elsewhere/mine",
 		"Deployment elsewhere/mine", "Job elsewhere/mine-release", "ServiceAccount elsewhere/mine",
+		"ValidatingAdmissionPolicy /mine-revisions",
 	} {
 		if !have[want] {
 			t.Errorf("%s is missing", want)
@@ -357,25 +365,6 @@ func TestChart_WithOtherNames(t *testing.T) {
 	if have["ClusterRoleBinding /mine-manager"] {
 		t.Error("with watchNamespaces the operator has permissions in the whole cluster")
 	}
-}
-
-// selectors returns the namespaces of each webhook of a configuration, and of the policy that
-// concerns all accounts. Those of another release must not be among them.
-func selectors(o *unstructured.Unstructured) (all []any) {
-	parts, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
-	if o.GetKind() == "ValidatingAdmissionPolicy" && strings.HasSuffix(o.GetName(), "-revisions") {
-		constraints, _, _ := unstructured.NestedMap(o.Object, "spec", "matchConstraints")
-		parts = append(parts, constraints)
-	}
-	for _, p := range parts {
-		requirements, _, _ := unstructured.NestedSlice(p.(map[string]any), "namespaceSelector", "matchExpressions")
-		var values any
-		if len(requirements) == 1 {
-			values = requirements[0].(map[string]any)["values"]
-		}
-		all = append(all, values)
-	}
-	return all
 }
 
 func template(t *testing.T, args ...string) []byte {

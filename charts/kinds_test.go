@@ -167,41 +167,41 @@ func TestInstall_KindsCanBeDisabled(t *testing.T) {
 	}
 }
 
-// Evictions are asked about only where the operator has pods that are replaced first.
+// Evictions are asked about only where the operator has pods that are replaced first. All webhooks
+// concern the watched namespaces, because others may be those of another release.
 func TestKinds_EvictionsOfOthersAreNotAskedAbout(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set        string
-		want       bool
+		evictions  int
 		namespaces any
 	}{
-		"all kinds":        {set: "config.maxReplicas=50", want: true},
-		"one of the kinds": {set: "config.kinds={DemoApplication}", want: true},
+		"all kinds":        {set: "config.maxReplicas=50", evictions: 1},
+		"one of the kinds": {set: "config.kinds={DemoApplication}", evictions: 1},
 		"other kinds":      {set: "config.kinds={Memcached,ImmortalContainer}"},
-		"some namespaces":  {set: "config.watchNamespaces={a,b}", want: true, namespaces: []any{"a", "b"}},
+		"some namespaces":  {set: "config.watchNamespaces={a,b}", evictions: 1, namespaces: []any{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got []any
+			var want any
+			if tc.namespaces != nil {
+				want = []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": tc.namespaces}}
+			}
+			evictions := 0
 			for _, o := range parse(t, template(t, "--set", tc.set)) {
 				hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 				for _, h := range hooks {
 					h := h.(map[string]any)
-					if h["name"] != "evict.pods.platform-operator.io" {
-						continue
+					if h["name"] == "evict.pods.platform-operator.io" {
+						evictions++
 					}
-					values, _, _ := unstructured.NestedFieldNoCopy(h, "namespaceSelector", "matchExpressions")
-					got = append(got, values)
+					got, _, _ := unstructured.NestedFieldNoCopy(h, "namespaceSelector", "matchExpressions")
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("namespaces of %s (-want +got):\n%s", h["name"], diff)
+					}
 				}
 			}
-			var want []any
-			switch {
-			case tc.namespaces != nil:
-				want = []any{[]any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": tc.namespaces}}}
-			case tc.want:
-				want = []any{nil}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("namespaces (-want +got):\n%s", diff)
+			if evictions != tc.evictions {
+				t.Errorf("%d webhooks for evictions, want %d", evictions, tc.evictions)
 			}
 		})
 	}

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	cachev1alpha1 "github.com/platform-operator/platform-operator/apis/memcached/v1alpha1"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -23,7 +23,7 @@ func (x *object) UpdateStatus(r workload.Result) {
 	st.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(m.PodLabels()))
 	st.Nodes = nodes(x.observed.Pods)
 	if d != nil {
-		st.Size, st.Replicas, st.ReadyReplicas = ptr.Deref(d.Spec.Replicas, 1), d.Status.Replicas, d.Status.ReadyReplicas
+		st.Size, st.Replicas, st.ReadyReplicas = resources.Replicas(d), d.Status.Replicas, d.Status.ReadyReplicas
 		if mem := memoryOf(d); mem != nil {
 			st.Memory = mem
 		}

@@ -62,7 +62,7 @@ func tools(t *testing.T, cfg *rest.Config, c client.Client) map[string]newTool {
 	}
 	return map[string]newTool{
 		"Flux":                 flux,
-		"Argo CD, by label":    argo(byLabel),
+		argoCDByLabel:          argo(byLabel),
 		"Argo CD, server-side": argo(byAnnotation, sync.WithServerSideApply(true), sync.WithServerSideApplyManager(argoCD)),
 	}
 }

@@ -155,11 +155,7 @@ func utilization(hpa *autoscalingv2ac.HorizontalPodAutoscalerSpecApplyConfigurat
 func metric(m common.AutoscalingMetric) *autoscalingv2ac.MetricSpecApplyConfiguration {
 	id := autoscalingv2ac.MetricIdentifier().WithName(m.Name)
 	if len(m.MatchLabels) > 0 {
-		selector := metav1ac.LabelSelector()
-		for k, v := range m.MatchLabels {
-			selector.WithMatchLabels(map[string]string{k: string(v)})
-		}
-		id.WithSelector(selector)
+		id.WithSelector(metav1ac.LabelSelector().WithMatchLabels(texts(m.MatchLabels)))
 	}
 	target := autoscalingv2ac.MetricTarget()
 	if m.Value != nil {
