@@ -4,12 +4,14 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +65,7 @@ func (r report) write(t *testing.T) error {
 		return err
 	}
 	var data bytes.Buffer
-	if err := benchmark.WriteRollouts(&data, r.data()); err != nil {
+	if err := csv.NewWriter(&data).WriteAll(r.data()); err != nil {
 		return err
 	}
 	if err := os.WriteFile(rolloutsData, data.Bytes(), 0o644); err != nil {
@@ -72,20 +74,50 @@ func (r report) write(t *testing.T) error {
 	return benchmark.WriteSection(benchmarks, "# Benchmarks", rolloutsBegin, rolloutsEnd, r.markdown(machine(t)))
 }
 
-// data returns the rows of the CSV file.
-func (r report) data() []benchmark.Rollout {
-	var rows []benchmark.Rollout
-	millis := func(d time.Duration) float64 { return float64(d.Round(100*time.Microsecond).Microseconds()) / 1000 }
+// data returns the records of the CSV file. Failed are the requests that failed, and
+// refused those that were not accepted after the application was deleted, which is not a
+// failure.
+func (r report) data() [][]string {
+	records := [][]string{{
+		"case", "kind", "way", "keep-alive", "requests", "failed", "refused", "failed plain", "classes", "classes plain",
+		"p99 ms", "p99 plain ms", "seconds",
+	}}
+	millis := func(d time.Duration) string {
+		return fmt.Sprint(float64(d.Round(100*time.Microsecond).Microseconds()) / 1000)
+	}
 	for _, f := range r.rows {
 		failed := f.ours.Failed(f.allowed...)
-		rows = append(rows, benchmark.Rollout{
-			Case: f.name, Kind: f.kind, Way: f.way.String(), KeepAlive: onOff(f.way.keepAlive), Requests: f.ours.Requests,
-			Failed: failed, Refused: f.ours.Failed() - failed, FailedPlain: f.control.Failed(),
-			Classes: f.ours.Classes(), ClassesPlain: f.control.Classes(),
-			P99: millis(f.ours.P99), P99Plain: millis(f.control.P99), Seconds: f.took.Round(100 * time.Millisecond).Seconds(),
+		records = append(records, []string{
+			f.name, f.kind, f.way.String(), onOff(f.way.keepAlive), strconv.Itoa(f.ours.Requests), strconv.Itoa(failed),
+			strconv.Itoa(f.ours.Failed() - failed), strconv.Itoa(f.control.Failed()), f.ours.Classes(), f.control.Classes(),
+			millis(f.ours.P99), millis(f.control.P99), fmt.Sprint(f.took.Round(100 * time.Millisecond).Seconds()),
 		})
 	}
-	return rows
+	return records
+}
+
+// shares returns a Markdown table of the share of requests that failed in each case.
+func (r report) shares() string {
+	type key struct{ name, kind string }
+	type sum struct{ requests, ours, control int }
+	var order []key
+	sums := map[key]sum{}
+	for _, f := range r.rows {
+		k := key{f.name, f.kind}
+		s, ok := sums[k]
+		if !ok {
+			order = append(order, k)
+		}
+		sums[k] = sum{s.requests + f.ours.Requests, s.ours + f.ours.Failed(f.allowed...), s.control + f.control.Failed()}
+	}
+	var b strings.Builder
+	b.WriteString("| case | kind | failed requests, managed | plain Deployment and Service |\n|---|---|---:|---:|\n")
+	for _, k := range order {
+		s := sums[k]
+		percent := func(n int) float64 { return 100 * float64(n) / float64(max(s.requests, 1)) }
+		fmt.Fprintf(&b, "| %s | %s | %.2f %% | %.2f %% |\n", k.name, k.kind, percent(s.ours), percent(s.control))
+	}
+	return b.String()
 }
 
 // machine describes the machine of the measurements.
@@ -118,7 +150,7 @@ func (r report) markdown(machine string) string {
 			calmAfter, failed(calm, func(f measurement) int { return f.ours.FailedAfter(f.calm) }),
 			failed(calm, func(f measurement) int { return f.control.FailedAfter(f.calm) }))
 	}
-	b.WriteString(benchmark.RolloutsTable(r.data()) + "\n")
+	b.WriteString(r.shares() + "\n")
 	b.WriteString("[The data](benchmarks/rollouts.csv) has a row for each load, with the failures by class and the latencies.\n\n")
 	var notes []string
 	unplayable := map[string][]string{} // by note
@@ -191,12 +223,12 @@ func TestReport_DistinguishesFailuresFromRefusals(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	want := []benchmark.Rollout{
-		{Case: "changed", Kind: "A", Way: "NodePort", KeepAlive: "off", Requests: 10, FailedPlain: 3, Classes: "0", ClassesPlain: "3 (connect 3)"},
-		{Case: "deleted", Kind: "A", Way: "ClusterIP", KeepAlive: "on", Requests: 10, Refused: 3, FailedPlain: 3, Classes: "3 (connect 3)", ClassesPlain: "3 (connect 3)"},
-		{Case: "broken", Kind: "B", Way: "ClusterIP", KeepAlive: "off", Requests: 10, Failed: 3, Classes: "3 (connect 3)", ClassesPlain: "0"},
+	want := [][]string{
+		{"changed", "A", "NodePort", "off", "10", "0", "0", "3", "0", "3 (connect 3)", "0", "0", "0"},
+		{"deleted", "A", "ClusterIP", "on", "10", "0", "3", "3", "3 (connect 3)", "3 (connect 3)", "0", "0", "0"},
+		{"broken", "B", "ClusterIP", "off", "10", "3", "0", "0", "3 (connect 3)", "0", "0", "0", "0"},
 	}
-	if diff := cmp.Diff(want, r.data()); diff != "" {
+	if diff := cmp.Diff(want, r.data()[1:]); diff != "" {
 		t.Error(diff)
 	}
 }
