@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 )
 
 const nodeName = "simulated"
+
+// own are the conditions that the node sets on each pod; the others are readiness gates.
+var own = []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized}
 
 // node is a simulated node of endless capacity: pods that the scheduler binds to it
 // become Ready at once, and pods that are being deleted are removed. No container runs.
@@ -98,12 +102,13 @@ func (n *node) run(pod *corev1.Pod) bool {
 		s.PodIP = fmt.Sprintf("10.%d.%d.%d", 128+i>>16&0x7f, i>>8&0xff, i&0xff)
 		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
 	}
-	for _, c := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized} {
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c corev1.PodCondition) bool { return slices.Contains(own, c.Type) })
+	for _, c := range own {
 		status := corev1.ConditionTrue
 		if c == corev1.PodReady {
 			status = ready
 		}
-		setCondition(s, corev1.PodCondition{Type: c, Status: status, LastTransitionTime: now})
+		s.Conditions = append(s.Conditions, corev1.PodCondition{Type: c, Status: status, LastTransitionTime: now})
 	}
 	s.ContainerStatuses = nil
 	for _, c := range pod.Spec.Containers {
@@ -122,14 +127,4 @@ func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) corev1.ConditionSta
 		}
 	}
 	return ""
-}
-
-func setCondition(s *corev1.PodStatus, condition corev1.PodCondition) {
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == condition.Type {
-			s.Conditions[i] = condition
-			return
-		}
-	}
-	s.Conditions = append(s.Conditions, condition)
 }

@@ -86,7 +86,7 @@ func TestNode_RunsAndRemovesPods(t *testing.T) {
 	if pod.Status.Phase != corev1.PodRunning || conditionOf(pod, corev1.PodReady) != corev1.ConditionFalse || pod.Status.PodIP == "" {
 		t.Errorf("before its gate is True: %+v", pod.Status)
 	}
-	setCondition(&pod.Status, corev1.PodCondition{Type: gate, Status: corev1.ConditionTrue})
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: gate, Status: corev1.ConditionTrue})
 	if err := n.client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
