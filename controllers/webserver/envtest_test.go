@@ -206,11 +206,6 @@ func TestReconciler_FollowsTheDeletionPolicy(t *testing.T) {
 	env.PolicyChanged(t, furnishedSpecimen())
 }
 
-func TestWebServer_OrphansIfNoPlanCanBeMade(t *testing.T) {
-	t.Parallel()
-	env.OrphaningUndecided(t, furnishedSpecimen())
-}
-
 func TestWebServer_RestoresEveryStatedFieldWithAllFeatures(t *testing.T) {
 	t.Parallel()
 	env.Drifting(t, furnishedSpecimen())

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,23 +164,9 @@ func (e *Env) Budget(t *testing.T, s KindUnderTest) {
 // Orphaning counts the requests of a deletion with the policy Orphan, and checks
 // the remaining children.
 func (e *Env) Orphaning(t *testing.T, s KindUnderTest) {
-	l, obj, took := e.orphaning(t, s)
-	name := obj.GetName()
-	l.ExpectOf(took+s.slack(), s.status(), "create", s.creation(name)...)
-	if err := l.Admin.Delete(t.Context(), obj); err != nil {
-		t.Fatal(err)
-	}
-	l.Gone(obj, name)
-	l.Expect("delete: the children and the finalizer", append(s.each(name, "patch", "200"), "patch "+s.Resource+" 200")...)
-	s.released(l, name)
-}
-
-// orphaning creates an object with the policy Orphan, and returns how long it took to become
-// Ready.
-func (e *Env) orphaning(t *testing.T, s KindUnderTest) (l *Sandbox, obj converge.Object, took time.Duration) {
-	t.Helper()
-	l = e.NewSandbox(t, s.Subject).Start()
-	obj = s.New(l.Namespace, "web")
+	l := e.NewSandbox(t, s.Subject).Start()
+	const name = "web"
+	obj := s.New(l.Namespace, name)
 	s.Orphan(obj)
 	if obj.GetDeletionPolicy() != common.DeletionPolicyOrphan {
 		t.Fatal("the specimen's object does not orphan")
@@ -189,28 +174,13 @@ func (e *Env) orphaning(t *testing.T, s KindUnderTest) (l *Sandbox, obj converge
 	obj.SetFinalizers([]string{naming.Finalizer}) // like the webhook
 	began := time.Now()
 	l.Create(obj)
-	l.Ready(obj, obj.GetName())
-	return l, obj, time.Since(began)
-}
-
-// OrphaningUndecided deletes an object for which no template can be selected,
-// because its pinned revision does not exist: it is deleted nevertheless, and
-// orphans its children.
-func (e *Env) OrphaningUndecided(t *testing.T, s KindUnderTest) {
-	l, obj, _ := e.orphaning(t, s)
-	name := obj.GetName()
-	pin := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"rollout":{"pinnedRevision":99}}}`))
-	if err := l.Admin.Patch(t.Context(), obj, pin); err != nil {
-		t.Fatal(err)
-	}
-	l.Until("that the revision is not kept", obj, name, func() bool {
-		c := meta.FindStatusCondition(obj.GetStatus().Conditions, common.ConditionStalled)
-		return c != nil && c.Reason == common.ReasonRevisionNotFound
-	})
+	l.Ready(obj, name)
+	l.ExpectOf(time.Since(began)+s.slack(), s.status(), "create", s.creation(name)...)
 	if err := l.Admin.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
 	l.Gone(obj, name)
+	l.Expect("delete: the children and the finalizer", append(s.each(name, "patch", "200"), "patch "+s.Resource+" 200")...)
 	s.released(l, name)
 }
 
