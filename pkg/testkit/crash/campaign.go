@@ -7,11 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/testkit"
@@ -219,55 +217,6 @@ func report(t *testing.T, r *result) {
 		t.Log(r.history)
 	}
 }
-
-// Findings runs the campaign and returns its findings; if first is set, it stops
-// soon after the first one. It is for tests of the campaign itself.
-func (c Campaign) Findings(ctx context.Context, first bool) ([]Finding, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	p := newPool(c)
-	var mu sync.Mutex
-	var found []Finding
-	take := func(r *result) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if found = append(found, r.findings...); first && len(found) > 0 {
-			return errEnough
-		}
-		return nil
-	}
-	for _, s := range c.Scenarios {
-		group.Go(func() error {
-			ref, err := p.learn(ctx, s)()
-			if err != nil {
-				return err
-			}
-			var runs []func() (*result, error)
-			for _, r := range ref.runs {
-				runs = append(runs, func() (*result, error) { return r, nil })
-			}
-			for _, at := range points(ref.writes) {
-				runs = append(runs, p.run(ctx, s, at, ref))
-			}
-			for _, done := range runs {
-				r, err := done()
-				if err == nil {
-					err = take(r)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); !errors.Is(err, errEnough) {
-		return found, err
-	}
-	return found, nil
-}
-
-// errEnough is why the rest of a campaign is not run.
-var errEnough = errors.New("something was found")
 
 // pool limits how many runs are executed at the same time.
 type pool struct {

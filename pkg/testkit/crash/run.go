@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -325,7 +326,7 @@ func (r *run) diff(phase string) string {
 	if phase == pathBefore {
 		s = state{before: s.end}
 	}
-	return different(under(r.ref.view, phase), under(r.ref.mask.view(s), phase))
+	return cmp.Diff(under(r.ref.view, phase), under(r.ref.mask.view(s), phase))
 }
 
 // requests returns all requests of the operators from the audit log. The server

@@ -288,25 +288,6 @@ func kindOf(object string) string {
 	return kind
 }
 
-// different returns the differences between two views, one line for each path, or
-// "" if there are none.
-func different(want, got map[string]string) string {
-	all := maps.Clone(want)
-	maps.Copy(all, got)
-	var b strings.Builder
-	for _, p := range slices.Sorted(maps.Keys(all)) {
-		w, wanted := want[p]
-		g, there := got[p]
-		if wanted && (!there || w != g) {
-			fmt.Fprintf(&b, "- %s = %s\n", p, w)
-		}
-		if there && (!wanted || w != g) {
-			fmt.Fprintf(&b, "+ %s = %s\n", p, g)
-		}
-	}
-	return b.String()
-}
-
 // under returns the part of a view whose paths have the prefix.
 func under(v map[string]string, prefix string) map[string]string {
 	part := map[string]string{}

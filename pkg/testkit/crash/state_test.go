@@ -77,11 +77,11 @@ func TestMask_IgnoresOnlyVaryingFields(t *testing.T) {
 			t.Parallel()
 			m := learn(tt.clean)
 			for _, c := range tt.clean {
-				if d := different(m.view(tt.clean[0]), m.view(c)); d != "" {
+				if d := cmp.Diff(m.view(tt.clean[0]), m.view(c)); d != "" {
 					t.Errorf("clean runs differ under their mask:\n%s", d)
 				}
 			}
-			d := different(m.view(tt.clean[0]), m.view(tt.run))
+			d := cmp.Diff(m.view(tt.clean[0]), m.view(tt.run))
 			if same := d == ""; same != tt.same {
 				t.Errorf("same is %t, want %t:\n%s", same, tt.same, d)
 			}
