@@ -97,7 +97,7 @@ func TestApplier_RepairsDriftWithOneRequest(t *testing.T) {
 		"an addition in an exclusive path": {func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
 			d.Spec.Template.Spec.Containers[0].Command = []string{"sh"}
-		}, []string{"patch application/json-patch+json", "apply"}},
+		}, []string{patched, "apply"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -248,7 +248,7 @@ func TestApplier_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 
 	c := w.pass(deployment())
 	diff(t, "action", TakenOver, c.Action)
-	w.wrote("apply", "patch application/json-patch+json", "apply")
+	w.wrote("apply", patched, "apply")
 	d := stored(w, "web", &appsv1.Deployment{})
 	diff(t, "containers", []corev1.Container{{Name: "web", Image: "nginx:1"}}, d.Spec.Template.Spec.Containers)
 	diff(t, "restart annotation", "then", d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
@@ -313,7 +313,7 @@ func TestApplier_AdoptsLabelledChildrenNeverApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, "action", TakenOver, w.pass(deployment()).Action)
-	w.wrote("patch application/json-patch+json", "apply")
+	w.wrote(patched, "apply")
 	diff(t, "minReadySeconds", int32(0), stored(w, "web", &appsv1.Deployment{}).Spec.MinReadySeconds)
 }
 
@@ -330,7 +330,7 @@ func TestApplier_SendsNothingIfTheClaimIsRejected(t *testing.T) {
 	if fault.Classify(err).Class != fault.Quiet {
 		t.Errorf("got %v, want a lost race", err)
 	}
-	w.wrote("patch application/json-patch+json")
+	w.wrote(patched)
 }
 
 func TestApplier_RetriesIfTheChildIsDeletedBetweenRequests(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,9 +56,9 @@ func (t *attempt) decode() (err error) {
 type evaluation struct {
 	// action is Unchanged, Changed or TakenOver.
 	action Action
-	// claim reports that other managers own fields that the apply has to remove,
-	// so they must be claimed first.
-	claim bool
+	// claim selects the fields that the apply has to remove although other managers own
+	// them, so they must be claimed first. It may be nil.
+	claim compare.Scope
 	// fields are the paths of the fields that differ, without the operator's annotations.
 	fields string
 }
@@ -85,7 +84,7 @@ func (t *attempt) evaluate(live client.Object) (evaluation, error) {
 	// If the operator is not among them, the child was created by another
 	// operator.
 	if !slices.ContainsFunc(live.GetManagedFields(), compare.IsOurs) {
-		return evaluation{action: TakenOver, claim: true}, nil
+		return evaluation{action: TakenOver, claim: compare.LegacyOperators}, nil
 	}
 	differences := compare.Compare(live, t.fields, t.in.Exclusive)
 	if len(differences) == 0 || t.isAnswered(differences) {
@@ -94,18 +93,11 @@ func (t *attempt) evaluate(live client.Object) (evaluation, error) {
 	if live.GetAnnotations()[naming.AnnotationApplied] == t.hash {
 		t.drift, t.differs = DriftFields, pathsOf(differences)
 	}
-	claim := slices.ContainsFunc(differences, Difference.IsExtra)
-	return evaluation{action: Changed, claim: claim, fields: pathsOf(withoutOwn(differences))}, nil
-}
-
-// claims selects the fields that an action claims from other managers: all that
-// a legacy operator wrote, or those that a child may hold only if the intent
-// states them.
-func (t *attempt) claims(act Action) compare.Scope {
-	if act == TakenOver {
-		return compare.LegacyOperators
+	e := evaluation{action: Changed, fields: pathsOf(withoutOwn(differences))}
+	if slices.ContainsFunc(differences, Difference.IsExtra) {
+		e.claim = compare.Extra(differences)
 	}
-	return compare.Exclusive(t.in.Exclusive, t.fields)
+	return e, nil
 }
 
 // Difference is a field that Apply would change.
@@ -157,28 +149,31 @@ func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, er
 	if e.action == Unchanged {
 		return p, nil
 	}
-	var claims compare.Scope
-	if e.claim {
-		claims = t.claims(e.action)
-	}
-	var stays any
-	if t.in.ReleaseFields != nil {
-		stays = t.in.ReleaseFields(live)
-	}
 	p.Stated = t.fields
-	gone, err := compare.Removed(live, t.fields, claims, stays)
-	p.Differences = inOrder(append(compare.Compare(live, t.fields, nil), gone...))
+	p.Differences, err = t.changes(live, e.claim)
 	return p, err
 }
 
-// inOrder sorts differences and removes duplicates. A difference of the hash of
-// the last applied intent follows from the others, so it is kept only if it is
-// the only one.
-func inOrder(all []Difference) []Difference {
-	slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
-	all = slices.CompactFunc(all, func(a, b Difference) bool { return a.Path == b.Path })
+// changes returns what the requests of Apply would change. A difference of the hash of the
+// last applied intent follows from the others, so it is returned only if it is the only one.
+func (t *attempt) changes(live client.Object, claim compare.Scope) ([]Difference, error) {
+	next := live.DeepCopyObject().(client.Object)
+	claimed, err := compare.Claim(live, claim)
+	if claimed != nil {
+		next.SetManagedFields(claimed)
+	}
+	if stays := t.in.releases(next); stays != nil && err == nil {
+		next, err = compare.Applied(t.client.Scheme(), next, stays, handOverManager)
+	}
+	if err == nil {
+		next, err = compare.Applied(t.client.Scheme(), next, t.fields, naming.FieldManager)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := compare.Changes(live, next)
 	if len(all) > 1 {
 		all = slices.DeleteFunc(all, func(d Difference) bool { return d.Path == "metadata.annotations."+naming.AnnotationApplied })
 	}
-	return all
+	return all, err
 }

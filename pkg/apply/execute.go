@@ -57,24 +57,24 @@ func (t *attempt) run(ctx context.Context) (Child, error) {
 	if child, ok := t.leaves(live, e); ok {
 		return child, nil
 	}
-	if e.claim {
+	if e.claim != nil {
 		if live, err = t.readLive(ctx); err != nil { // the cache lacks the managed fields
 			return Child{}, err
 		}
-		return t.claimAndSend(ctx, live, e.action)
+		return t.claimAndSend(ctx, live, e)
 	}
 	return t.send(ctx, live, e.action)
 }
+
+// handOverManager owns the fields that were handed over.
+const handOverManager = naming.FieldManager + "-hand-over"
 
 // handOver transfers the fields that are about to be removed from the intent to
 // a separate field manager, so that the API server does not remove them. It
 // returns the resulting resource version of the child.
 func (t *attempt) handOver(ctx context.Context, live client.Object) (version string, err error) {
 	version = live.GetResourceVersion()
-	if t.in.ReleaseFields == nil {
-		return version, nil
-	}
-	stays := t.in.ReleaseFields(live)
+	stays := t.in.releases(live)
 	if stays == nil {
 		return version, nil
 	}
@@ -89,7 +89,7 @@ func (t *attempt) handOver(ctx context.Context, live client.Object) (version str
 	}
 	// Do not wait for the cache: it may not hold the child before the apply that
 	// follows adds the label.
-	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(naming.FieldManager+"-hand-over"), client.DisableReadYourWritesConsistency); err != nil {
+	if err := t.client.Apply(ctx, stays, client.ForceOwnership, client.FieldOwner(handOverManager), client.DisableReadYourWritesConsistency); err != nil {
 		return "", fmt.Errorf("handing over fields of %s: %w", t.in, err)
 	}
 	return ptr.Deref(metaOf(stays).ResourceVersion, ""), nil
@@ -140,7 +140,7 @@ func (t *attempt) adopt(ctx context.Context) (Child, error) {
 	if child, ok := t.leaves(live, e); ok {
 		return child, nil
 	}
-	return t.claimAndSend(ctx, live, e.action)
+	return t.claimAndSend(ctx, live, e)
 }
 
 // leaves returns the child if it is not written now, because it matches the intent or
@@ -186,26 +186,33 @@ func (t *attempt) readLive(ctx context.Context) (client.Object, error) {
 
 // claimAndSend claims the fields that the apply has to remove, and applies the
 // intent. live has complete managed fields.
-func (t *attempt) claimAndSend(ctx context.Context, live client.Object, act Action) (Child, error) {
-	if act == TakenOver {
+func (t *attempt) claimAndSend(ctx context.Context, live client.Object, e evaluation) (Child, error) {
+	if e.action == TakenOver {
 		log.FromContext(ctx).Info("Taking over a "+t.in.Kind+" that is already there", t.in.Kind+".Namespace", t.in.Namespace, t.in.Kind+".Name", t.in.Name)
 	}
-	patch, err := compare.Claim(live, t.claims(act))
+	claimed, err := compare.Claim(live, e.claim)
 	if err != nil {
-		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
+		return Child{}, err
 	}
-	if patch == nil {
-		return t.send(ctx, live, act)
+	if claimed == nil {
+		return t.send(ctx, live, e.action)
 	}
 	if err := t.owner.stillFresh(); err != nil {
 		return Child{}, err
 	}
+	before := live.DeepCopyObject().(client.Object)
+	live.SetManagedFields(claimed)
 	// Do not wait for the cache: without the operator's label it would not
 	// observe this write. The apply that follows adds the label.
-	if err := t.client.Patch(ctx, live, patch, client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
+	if err := t.client.Patch(ctx, live, ifUnchanged(before), client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency); err != nil {
 		return Child{}, fmt.Errorf("claiming fields of %s: %w", t.in, err)
 	}
-	return t.send(ctx, live, act)
+	return t.send(ctx, live, e.action)
+}
+
+// ifUnchanged returns a patch that fails if another client has changed the object since.
+func ifUnchanged(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // send applies an intent to an existing child. The write is fenced by the UID

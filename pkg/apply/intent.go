@@ -44,11 +44,9 @@ type Intent struct {
 	Kind, Namespace, Name string
 	// Exclusive lists the paths that may hold only what is stated and the API
 	// server's defaults, such as "spec.ports", "spec.template.spec.hostPID" or
-	// "spec.template.spec.containers[webserver].env". A path that ends in [],
-	// such as "spec.template.spec.containers[]", is a list of named elements that
-	// may not have other elements, although unstated fields of the stated
-	// elements are kept. In all other paths, additions by other managers are
-	// kept.
+	// "spec.template.spec.containers[webserver].env". A list may not have unstated
+	// elements, but unstated fields of the stated elements are kept. In all other paths,
+	// additions by other managers are kept.
 	Exclusive []string
 	// Fallback returns an intent to apply instead if the API server refuses this
 	// one. It is used once. If it is nil or returns false, the refusal is
@@ -272,6 +270,14 @@ func (in Intent) decorate(owner types.UID, orphanOf string, refs []*metav1ac.Own
 		in.meta.WithAnnotations(map[string]string{naming.AnnotationOrphanOf: orphanOf})
 	}
 	in.meta.WithOwnerReferences(refs...)
+}
+
+// releases returns the fields that are to be handed over, or nil.
+func (in Intent) releases(live client.Object) runtime.ApplyConfiguration {
+	if in.ReleaseFields == nil {
+		return nil
+	}
+	return in.ReleaseFields(live)
 }
 
 // request is a configuration that can be sent, and that receives the answer.

@@ -78,7 +78,7 @@ func (a *Applier) patch(ctx context.Context, owner Owner, kind string, live, cha
 		// The cache selects by the label that is removed, so it never holds this version.
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
-	err := a.client.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), opts...)
+	err := a.client.Patch(ctx, changed, ifUnchanged(live), opts...)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("changing the owner of %s %q: %w", kind, live.GetName(), err)
 	}

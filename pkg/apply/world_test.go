@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -207,6 +208,9 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, 
 	var set client.PatchOptions
 	set.ApplyOptions(opts)
 	verb := "patch " + string(p.Type())
+	if raw, err := p.Data(o); err != nil || !strings.Contains(string(raw), `"resourceVersion":"`) {
+		w.t.Errorf("a patch that is not fenced by the resource version: %s %v", raw, err)
+	}
 	if err := w.send(verb); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func strategy(r common.Rollout) *appsv1ac.DeploymentStrategyApplyConfiguration {
 // values: the fields that the operator may set, and those that weaken the
 // security profile or prevent pods from running.
 var exclusiveOfPod = []string{
-	"containers[]", "initContainers[]", "volumes",
+	"containers", "initContainers", "volumes",
 	"hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "securityContext",
 	"serviceAccountName", "serviceAccount", "imagePullSecrets",
 	"nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",

@@ -4,7 +4,7 @@
 //	compare.go   the stated fields, and unstated content of exclusive paths
 //	scalar.go    values that have no fields
 //	managed.go   the managed fields: what the operator owns, and claims from others
-//	removed.go   what an apply would remove
+//	applied.go   what an apply would change, by the code of the API server
 package compare
 
 import (
@@ -54,15 +54,15 @@ func (d Difference) String() string { return d.Path + " would " + d.Verb }
 // element by element, in order. Quantities are compared
 // by value: "1000m" equals "1".
 func Compare(live any, stated map[string]any, exclusive []string) []Difference {
-	w := walk{exclusive: exclusive, below: map[string][]string{}}
-	for _, e := range exclusive {
-		parent, name := cutLast(strings.TrimSuffix(e, elementsOnly))
-		w.below[parent] = append(w.below[parent], name)
-	}
+	w := walk{exclusive: exclusive}
 	stated = maps.Clone(stated)
 	// A typed object read from the cache has neither.
 	delete(stated, "apiVersion")
 	delete(stated, "kind")
+	return w.differences(live, stated)
+}
+
+func (w *walk) differences(live any, stated map[string]any) []Difference {
 	w.compare(reflect.ValueOf(live).Elem(), stated, "", field{})
 	slices.SortFunc(w.found, func(a, b Difference) int { return strings.Compare(a.Path+a.Verb, b.Path+b.Verb) })
 	return w.found
@@ -83,8 +83,8 @@ func Fingerprint(all []Difference) string {
 
 // walk is one comparison.
 type walk struct {
+	all       bool // every path is exclusive
 	exclusive []string
-	below     map[string][]string // the exclusive fields, by the path of their parent object
 	found     []Difference
 }
 
@@ -148,18 +148,21 @@ func isUnset(live reflect.Value) bool {
 }
 
 func (w *walk) compareMap(live reflect.Value, stated map[string]any, path string) {
-	found := 0
 	for k, s := range stated {
 		v := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
 		if !v.IsValid() {
 			w.report(join(path, k), added, v)
 			continue
 		}
-		found++
 		w.compare(v, s, join(path, k), field{})
 	}
-	if live.Len() > found && (w.isExclusive(path) || w.within(path)) {
-		w.report(path, removed, live)
+	if !w.isExclusive(path) {
+		return
+	}
+	for _, k := range live.MapKeys() {
+		if _, isStated := stated[k.String()]; !isStated {
+			w.report(join(path, k.String()), removed, live.MapIndex(k))
+		}
 	}
 }
 
@@ -173,15 +176,17 @@ func (w *walk) compareStruct(live reflect.Value, stated map[string]any, path str
 		}
 		w.compare(live.FieldByIndex(f.index), s, join(path, k), f)
 	}
-	if w.within(path) {
+	if w.isExclusive(path) {
 		for k, f := range fields {
 			w.reportUnstated(live, k, f, stated, path)
 		}
 		return
 	}
-	for _, k := range w.below[path] {
-		if f, known := fields[k]; known {
-			w.reportUnstated(live, k, f, stated, path)
+	for _, e := range w.exclusive {
+		if k, under := strings.CutPrefix(e, path); under {
+			if f, known := fields[strings.TrimPrefix(k, ".")]; known {
+				w.reportUnstated(live, strings.TrimPrefix(k, "."), f, stated, path)
+			}
 		}
 	}
 }
@@ -197,10 +202,9 @@ func (w *walk) reportUnstated(live reflect.Value, name string, f field, stated m
 }
 
 func (w *walk) compareList(live reflect.Value, stated []any, path string, f field) {
-	found := len(stated)
 	switch {
 	case f.mergeKey != "":
-		found = w.compareElements(live, stated, path, f)
+		w.compareElements(live, stated, path, f)
 	case live.Len() != len(stated):
 		w.report(path, changed, live)
 	default:
@@ -208,17 +212,11 @@ func (w *walk) compareList(live reflect.Value, stated []any, path string, f fiel
 			w.compare(live.Index(i), s, element(path, i), field{})
 		}
 	}
-	// An element with another key is an addition even if the stated element is
-	// missing: a port that was renumbered by hand still occupies the node port.
-	if live.Len() > found && w.isExclusive(path) {
-		w.report(path, removed, live)
-	}
 }
 
-// compareElements compares the elements of a list that have keys, and returns how many of
-// the stated ones it found.
-func (w *walk) compareElements(live reflect.Value, stated []any, path string, f field) (found int) {
-	last, inOrder := -1, true
+// compareElements compares the elements of a list that have keys.
+func (w *walk) compareElements(live reflect.Value, stated []any, path string, f field) {
+	last, inOrder, found := -1, true, map[int]bool{}
 	for _, s := range stated {
 		m, _ := s.(map[string]any)
 		at := element(path, m[f.mergeKey])
@@ -227,14 +225,24 @@ func (w *walk) compareElements(live reflect.Value, stated []any, path string, f 
 			w.report(at, added, reflect.Value{})
 			continue
 		}
-		found++
+		found[i] = true
 		inOrder, last = inOrder && i > last, i
 		w.compare(reflect.Indirect(live.Index(i)), s, at, field{})
 	}
 	if f.ordered && !inOrder {
 		w.report(path, changed, live)
 	}
-	return found
+	if live.Len() == len(found) || !w.isExclusive(path) {
+		return
+	}
+	// An element with another key is an addition even if the stated element is
+	// missing: a port that was renumbered by hand still occupies the node port.
+	for i := range live.Len() {
+		if e := reflect.Indirect(live.Index(i)); !found[i] {
+			key := fieldsOf(e.Type())[f.mergeKey]
+			w.report(element(path, e.FieldByIndex(key.index).Interface()), removed, e)
+		}
+	}
 }
 
 // ordered are the lists with a merge key in which the order has a meaning: a variable can
@@ -274,19 +282,10 @@ func findElement(live reflect.Value, stated map[string]any, mergeKey string) int
 	return -1
 }
 
-// elementsOnly ends an exclusive path whose list may not have unstated
-// elements, although its stated elements may have unstated fields.
-const elementsOnly = "[]"
-
-// isExclusive reports whether a path is itself an exclusive path.
+// isExclusive reports whether a path is at or below an exclusive one, without a list in
+// between, because the API server sets defaults in list elements.
 func (w *walk) isExclusive(path string) bool {
-	return slices.Contains(w.exclusive, path) || slices.Contains(w.exclusive, path+elementsOnly)
-}
-
-// within reports whether an object is at or below an exclusive path, without a
-// list in between, because the API server sets defaults in list elements.
-func (w *walk) within(path string) bool {
-	return slices.ContainsFunc(w.exclusive, func(e string) bool {
+	return w.all || slices.ContainsFunc(w.exclusive, func(e string) bool {
 		rest, under := strings.CutPrefix(path, e)
 		return under && (rest == "" || rest[0] == '.' && !strings.Contains(rest, "["))
 	})
@@ -309,17 +308,20 @@ func fieldsOf(t reflect.Type) map[string]field {
 	}
 	m := map[string]field{}
 	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "" || name == "-" {
-			continue
-		}
-		if _, shadowed := m[name]; shadowed {
+		name, parent := jsonName(f), len(f.Index)-1
+		if _, shadowed := m[name]; shadowed || !f.IsExported() || name == "" || name == "-" ||
+			parent > 0 && jsonName(t.FieldByIndex(f.Index[:parent])) != "" { // below another name
 			continue
 		}
 		m[name] = field{index: f.Index, mergeKey: f.Tag.Get("patchMergeKey"), ordered: ordered[name]}
 	}
 	knownFields.Store(t, m)
 	return m
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }
 
 func join(path, name string) string {

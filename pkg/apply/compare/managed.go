@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -33,72 +33,50 @@ func LegacyOperators(e metav1.ManagedFieldsEntry, _ string) bool {
 	return e.Operation == metav1.ManagedFieldsOperationUpdate && !strings.HasPrefix(e.Manager, "kubectl") && !strings.HasPrefix(e.Manager, "kube-")
 }
 
-// Exclusive returns the scope of the fields under the exclusive paths, of every
-// manager. For a path whose list is exclusive only in its elements, these are the
-// elements that are not stated.
-func Exclusive(exclusive []string, stated map[string]any) Scope {
-	owned := map[string]map[string]bool{}
-	for _, e := range exclusive {
-		if list, only := strings.CutSuffix(e, elementsOnly); only {
-			owned[e] = namesIn(stated, list)
-		}
-	}
+// Extra returns the scope of the fields at and below the differences that are extra, of
+// every manager.
+func Extra(differences []Difference) Scope {
 	return func(_ metav1.ManagedFieldsEntry, path string) bool {
-		return slices.ContainsFunc(exclusive, func(e string) bool {
-			list, only := strings.CutSuffix(e, elementsOnly)
-			rest, under := strings.CutPrefix(path, list)
-			if only {
-				name, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
-				return under && strings.HasPrefix(rest, "[") && !owned[e][name]
-			}
-			return under && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		return slices.ContainsFunc(differences, func(d Difference) bool {
+			rest, under := strings.CutPrefix(path, d.Path)
+			return d.IsExtra() && under && (rest == "" || rest[0] == '.' || rest[0] == '[')
 		})
 	}
 }
 
-// namesIn returns the names of the elements of a stated list.
-func namesIn(stated map[string]any, list string) map[string]bool {
-	v, _, _ := unstructured.NestedFieldNoCopy(stated, strings.Split(list, ".")...)
-	names := map[string]bool{}
-	elements, _ := v.([]any)
-	for _, e := range elements {
-		m, _ := e.(map[string]any)
-		if name, ok := m["name"].(string); ok {
-			names[name] = true
-		}
+// Claim transfers ownership of the fields in scope to the operator. It returns the resulting
+// managed fields, or nil if no field has to be transferred. The scope may be nil.
+func Claim(live client.Object, in Scope) ([]metav1.ManagedFieldsEntry, error) {
+	if in == nil {
+		return nil, nil
 	}
-	return names
-}
-
-// Claim transfers ownership of the fields in scope to the operator. It returns
-// the JSON patch to be sent, or nil if no field has to be transferred. The
-// patch contains the resource version of live, so that it cannot undo a change
-// in between.
-func Claim(live client.Object, in Scope) (client.Patch, error) {
 	mine := metav1.ManagedFieldsEntry{Manager: naming.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1"}
 	ours, claimed := fieldpath.NewSet(), false
 	var kept []metav1.ManagedFieldsEntry
 	for _, e := range live.GetManagedFields() {
-		set, err := fieldsIn(e)
-		switch {
-		case err != nil:
-			return nil, err
-		case set == nil:
+		if e.Subresource != "" || e.FieldsV1 == nil { // an apply removes none of these
 			kept = append(kept, e)
 			continue
-		case IsOurs(e):
+		}
+		set, taken := fieldpath.NewSet(), fieldpath.NewSet()
+		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
+			return nil, fmt.Errorf("reading the fields of manager %q of %s: %w", e.Manager, live.GetName(), err)
+		}
+		if IsOurs(e) {
 			ours, mine = ours.Union(set), e
 			continue
 		}
-		taken := inScope(e, set, in)
+		set.Iterate(func(p fieldpath.Path) {
+			if in(e, pathString(p)) {
+				taken.Insert(p.Copy())
+			}
+		})
 		if taken.Empty() {
 			kept = append(kept, e)
 			continue
 		}
 		ours, claimed = ours.Union(taken), true
-		if mine.APIVersion == "" {
-			mine.APIVersion = e.APIVersion
-		}
+		mine.APIVersion = cmp.Or(mine.APIVersion, e.APIVersion)
 		if rest := set.Difference(taken); !rest.Empty() {
 			if err := setFields(&e, rest); err != nil {
 				return nil, err
@@ -109,41 +87,8 @@ func Claim(live client.Object, in Scope) (client.Patch, error) {
 	if !claimed {
 		return nil, nil
 	}
-	if err := setFields(&mine, ours); err != nil {
-		return nil, err
-	}
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/managedFields", "value": append(kept, mine)},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding managed fields: %w", err)
-	}
-	return client.RawPatch("application/json-patch+json", patch), nil
-}
-
-// fieldsIn returns the fields of an entry that an apply can remove, or nil for the fields
-// of a subresource.
-func fieldsIn(e metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
-	if e.Subresource != "" || e.FieldsV1 == nil {
-		return nil, nil
-	}
-	set := fieldpath.NewSet()
-	if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
-		return nil, fmt.Errorf("reading the fields of manager %q: %w", e.Manager, err)
-	}
-	return set, nil
-}
-
-// inScope returns the fields of an entry that are to be claimed.
-func inScope(e metav1.ManagedFieldsEntry, set *fieldpath.Set, in Scope) *fieldpath.Set {
-	taken := fieldpath.NewSet()
-	set.Iterate(func(p fieldpath.Path) {
-		if in(e, pathString(p)) {
-			taken.Insert(p.Copy())
-		}
-	})
-	return taken
+	err := setFields(&mine, ours)
+	return append(kept, mine), err
 }
 
 func setFields(e *metav1.ManagedFieldsEntry, s *fieldpath.Set) error {

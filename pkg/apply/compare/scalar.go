@@ -100,17 +100,16 @@ func isEmpty(v reflect.Value) bool {
 	}
 }
 
-// isDefault reports whether a scalar has the default that the API server sets
-// for its field.
+// isDefault reports whether a value is the default that the API server sets for its
+// field.
 func isDefault(path string, v reflect.Value) bool {
-	v = reflect.Indirect(v)
-	given, known := givenBy(path)
-	return known && (v.Kind() == reflect.String || v.CanInt() || v.Kind() == reflect.Bool) && (given == nil || fmt.Sprint(v.Interface()) == text(given))
+	given, known := unset[path]
+	if !known {
+		_, name := cutLast(path)
+		given, known = unset[name]
+	}
+	return known && (given == nil || coversScalar(v, given))
 }
-
-// sameScalar compares scalars from two decoders, only one of which
-// distinguishes integers from floating-point numbers.
-func sameScalar(a, b any) bool { return text(a) == text(b) }
 
 func text(v any) string {
 	switch v := v.(type) {
@@ -132,35 +131,24 @@ var unset = map[string]any{
 	"spec.strategy.type":                   "RollingUpdate",
 	"spec.strategy.rollingUpdate.maxSurge": "25%",
 	"maxUnavailable":                       "25%",
-	"spec.replicas":                        1,
-	"spec.revisionHistoryLimit":            10,
-	"spec.progressDeadlineSeconds":         600,
+	"spec.replicas":                        1.0,
+	"spec.revisionHistoryLimit":            10.0,
+	"spec.progressDeadlineSeconds":         600.0,
 	"spec.sessionAffinity":                 "None",
 	"spec.internalTrafficPolicy":           "Cluster",
 	"spec.ipFamilyPolicy":                  "SingleStack",
 	"dnsPolicy":                            "ClusterFirst",
 	"restartPolicy":                        "Always",
 	"schedulerName":                        "default-scheduler",
-	"terminationGracePeriodSeconds":        30,
+	"terminationGracePeriodSeconds":        30.0,
 	"terminationMessagePath":               "/dev/termination-log",
 	"terminationMessagePolicy":             "File",
 	"protocol":                             "TCP",
-	"timeoutSeconds":                       1,
-	"periodSeconds":                        10,
-	"successThreshold":                     1,
-	"failureThreshold":                     3,
+	"timeoutSeconds":                       1.0,
+	"periodSeconds":                        10.0,
+	"successThreshold":                     1.0,
+	"failureThreshold":                     3.0,
 	"scheme":                               "HTTP",
 	"procMount":                            "Default",
-	"defaultMode":                          420,
-}
-
-// givenBy returns the value that the API server sets for a field, or nil for
-// any value, and whether it sets one.
-func givenBy(path string) (given any, known bool) {
-	if given, known = unset[path]; known {
-		return given, true
-	}
-	_, name := cutLast(path)
-	given, known = unset[name]
-	return given, known
+	"defaultMode":                          420.0,
 }
