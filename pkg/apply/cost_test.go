@@ -20,9 +20,9 @@ import (
 // The numbers of allocations that a child may need, a Deployment, apart from
 // those of the HTTP client and of the cache.
 const (
-	maxWriteAllocations     = 1064 // it is written
-	maxUnchangedAllocations = 63   // it has not changed since it was written
-	maxComparedAllocations  = 746  // it has, but fulfils the intent
+	maxWriteAllocations     = 1063 // it is written
+	maxUnchangedAllocations = 62   // it has not changed since it was written
+	maxComparedAllocations  = 744  // it has, but fulfils the intent
 )
 
 // recorded is a client that encodes what it applies, and decodes a recorded

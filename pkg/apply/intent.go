@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/ptr"
@@ -235,41 +236,34 @@ func (c completed) stated() (map[string]any, error) {
 // complete adds the metadata that every child has to the configuration. The hash
 // covers all stated fields, but no records.
 func (in Intent) complete(owner Owner) (completed, error) {
-	var refs []*metav1ac.OwnerReferenceApplyConfiguration
-	uid, of := owner.Object.GetUID(), ""
-	if gvk := owner.GVK; in.isBound(owner.Object) {
-		refs = []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
-			WithAPIVersion(metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}.String()).
-			WithKind(gvk.Kind).WithName(owner.Object.GetName()).WithUID(uid).
-			WithController(true).WithBlockOwnerDeletion(true)}
-	} else {
-		of = OrphanOf(owner)
+	bound := in.isBound(owner.Object)
+	raw, err := in.decorated(owner, bound)
+	hashed := raw
+	if err == nil && in.HashIntent != nil {
+		hashed, err = in.HashIntent.decorated(owner, bound)
 	}
-	in.decorate(uid, of, refs)
-	raw, err := json.Marshal(in.config)
 	if err != nil {
 		return completed{}, fmt.Errorf("encoding %s: %w", in, err)
-	}
-	hashed := raw
-	if in.HashIntent != nil {
-		in.HashIntent.decorate(uid, of, refs)
-		if hashed, err = json.Marshal(in.HashIntent.config); err != nil {
-			return completed{}, fmt.Errorf("encoding %s: %w", in, err)
-		}
 	}
 	c := completed{raw: raw, hash: hashVersion + "-" + hash.Bytes(hashVersion, hashed)}
 	in.meta.WithAnnotations(in.records).WithAnnotations(map[string]string{naming.AnnotationApplied: c.hash})
 	return c, nil
 }
 
-// decorate adds the label, the annotation and the references of an owner.
-func (in Intent) decorate(owner types.UID, orphanOf string, refs []*metav1ac.OwnerReferenceApplyConfiguration) {
+// decorated adds the label, the annotations and the reference of an owner, and returns the
+// resulting JSON.
+func (in Intent) decorated(owner Owner, bound bool) ([]byte, error) {
 	in.meta.WithLabels(map[string]string{naming.LabelManagedBy: naming.ManagedBy})
-	in.meta.WithAnnotations(in.notes).WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner)})
-	if orphanOf != "" {
-		in.meta.WithAnnotations(map[string]string{naming.AnnotationOrphanOf: orphanOf})
+	in.meta.WithAnnotations(in.notes).WithAnnotations(map[string]string{naming.AnnotationOwner: string(owner.Object.GetUID())})
+	if gvk := schema.GroupVersionKind(owner.GVK); bound {
+		in.meta.WithOwnerReferences(metav1ac.OwnerReference().
+			WithAPIVersion(gvk.GroupVersion().String()).
+			WithKind(gvk.Kind).WithName(owner.Object.GetName()).WithUID(owner.Object.GetUID()).
+			WithController(true).WithBlockOwnerDeletion(true))
+	} else {
+		in.meta.WithAnnotations(map[string]string{naming.AnnotationOrphanOf: OrphanOf(owner)})
 	}
-	in.meta.WithOwnerReferences(refs...)
+	return json.Marshal(in.config)
 }
 
 // releases returns the fields that are to be handed over, or nil.

@@ -68,34 +68,28 @@ func (a *Applier) ForgetOthers(owner Owner, wanted []Intent) {
 	})
 }
 
-// recall returns what is remembered about a child.
-func (a *Applier) recall(owner Owner, in Intent) facts {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.owners[owner.Object.GetUID()][in.ChildKey()]
+// recall returns what is remembered about the child.
+func (t *attempt) recall() facts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.owners[t.owner.Object.GetUID()][t.in.ChildKey()]
 }
 
-// remember replaces what is remembered about a child. No other worker does so
-// meanwhile.
-func (a *Applier) remember(owner Owner, in Intent, known facts) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	uid := owner.Object.GetUID()
-	if a.owners[uid] == nil {
-		a.owners[uid] = children{}
+// remember replaces what is remembered about the child: nothing, if it was deleted or
+// released. No other worker does so meanwhile.
+func (t *attempt) remember(known facts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	uid := t.owner.Object.GetUID()
+	if t.owners[uid] == nil {
+		t.owners[uid] = children{}
 	}
-	a.owners[uid][in.ChildKey()] = known
-}
-
-// forgetChild drops the state that is remembered about a child that was deleted
-// or released.
-func (a *Applier) forgetChild(owner Owner, kind string, key client.ObjectKey) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := a.owners[owner.Object.GetUID()]
-	delete(all, ChildKey{kind, key})
-	if len(all) == 0 {
-		delete(a.owners, owner.Object.GetUID())
+	t.owners[uid][t.in.ChildKey()] = known
+	if known == (facts{}) {
+		delete(t.owners[uid], t.in.ChildKey())
+	}
+	if len(t.owners[uid]) == 0 {
+		delete(t.owners, uid)
 	}
 }
 

@@ -49,41 +49,47 @@ func OrphanOf(owner Owner) string {
 // An owner reference that another client removed is restored only by Apply. bound reports
 // whether the child is to have one. live is not modified.
 func (a *Applier) SetOwner(ctx context.Context, owner Owner, kind string, live client.Object, bound bool) error {
-	if !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
+	isOrphan := live.GetAnnotations()[naming.AnnotationOrphanOf] != ""
+	if bound && !isOrphan || !Owns(owner.Object, live) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	changed := live.DeepCopyObject().(client.Object)
-	binds := bound && live.GetAnnotations()[naming.AnnotationOrphanOf] != "" && !metav1.IsControlledBy(live, owner.Object)
-	setOwner(owner, changed, bound, binds)
-	if slices.EqualFunc(changed.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
-		return nil
-	}
-	return a.patch(ctx, owner, kind, live, changed, Changed)
+	binds := bound && !metav1.IsControlledBy(live, owner.Object)
+	return a.begin(owner, Named(kind, live)).patch(ctx, live, Changed, func(o client.Object) { setOwner(owner, o, bound, binds) })
 }
 
-// patch changes what names the owner of a child, without the rest of its intent.
-func (a *Applier) patch(ctx context.Context, owner Owner, kind string, live, changed client.Object, act Action) error {
-	if metav1.IsControlledBy(changed, owner.Object) && !metav1.IsControlledBy(live, owner.Object) {
-		// A reference to an owner that no longer exists would delete the child.
-		if err := a.ownerExists(ctx, owner); err != nil {
-			return err
-		}
-	}
-	if err := owner.stillFresh(); err != nil {
+// SetOwnerOf is SetOwner for the child that the cache holds, if there is one.
+func (a *Applier) SetOwnerOf(ctx context.Context, owner Owner, in Intent) error {
+	live, err := read(ctx, a.client, in)
+	if err != nil || live == nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Changing only the owner of a child", "child", fmt.Sprintf("%s %q", kind, live.GetName()))
-	opts := []client.PatchOption{client.FieldOwner(ownerManager)}
-	if act == Released {
-		// The cache selects by the label that is removed, so it never holds this version.
-		opts = append(opts, client.DisableReadYourWritesConsistency)
+	return a.SetOwner(ctx, owner, in.Kind, live, in.isBound(owner.Object))
+}
+
+// Adopt makes a child of an earlier object of the owner's kind and name a child of the owner, by
+// a patch of only what names the owner: the owner was restored from a backup, or deleted with
+// --cascade=orphan and created again. live may have only its metadata. labels are those that
+// every child of the owner has, and no other object's. bound reports whether the child is to
+// have an owner reference. adopted reports whether live is such a child.
+func (a *Applier) Adopt(ctx context.Context, owner Owner, kind string, live client.Object, labels map[string]string, bound bool) (adopted bool, err error) {
+	if naming.OwnerUID(live) == owner.Object.GetUID() {
+		return false, nil
 	}
-	err := a.client.Patch(ctx, changed, ifUnchanged(live), opts...)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("changing the owner of %s %q: %w", kind, live.GetName(), err)
+	t := a.begin(owner, Named(kind, live))
+	if live, err = read(ctx, a.client, t.in); err != nil || live == nil {
+		return false, err
 	}
-	a.count(owner, kind, Event{Action: act})
-	return nil
+	if !isEarlier(live, owner, labels) || managedElsewhere(live) != "" || !live.GetDeletionTimestamp().IsZero() {
+		return false, nil
+	}
+	err = t.patch(ctx, live, Changed, func(o client.Object) {
+		o.GetAnnotations()[naming.AnnotationOwner] = string(owner.Object.GetUID())
+		setOwner(owner, o, bound, bound)
+	})
+	if err != nil {
+		return false, fmt.Errorf("adopting a child of an earlier object: %w", err)
+	}
+	return true, nil
 }
 
 // setOwner sets the annotations of a child that name its owner, and removes the owner
@@ -108,17 +114,6 @@ func setOwner(owner Owner, changed client.Object, bound, binds bool) {
 	changed.SetAnnotations(annotations)
 }
 
-// SetOwnerOf is SetOwner for the child that the cache holds, if there is one.
-func (a *Applier) SetOwnerOf(ctx context.Context, owner Owner, in Intent) error {
-	live, err := a.cached(ctx, in)
-	if err != nil || live == nil {
-		return err
-	}
-	return a.SetOwner(ctx, owner, in.Kind, live, in.isBound(owner.Object))
-}
-
-func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
-
 func withoutOwner(refs []metav1.OwnerReference, owner Owner) []metav1.OwnerReference {
 	return slices.DeleteFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == owner.Object.GetUID() })
 }
@@ -130,7 +125,7 @@ func withoutOwner(refs []metav1.OwnerReference, owner Owner) []metav1.OwnerRefer
 // The pod template keeps its annotations, because changing it would replace the
 // pods.
 func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
-	live, err := a.cached(ctx, in)
+	live, err := read(ctx, a.client, in)
 	if err != nil || live == nil {
 		return err
 	}
@@ -138,17 +133,48 @@ func (a *Applier) Release(ctx context.Context, owner Owner, in Intent) error {
 	if bound && !Orphans(owner.Object) || !bound && !handedOver(live, owner) || !live.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	changed := live.DeepCopyObject().(client.Object)
-	changed.SetOwnerReferences(withoutOwner(changed.GetOwnerReferences(), owner))
-	changed.SetLabels(withoutMarks(changed.GetLabels()))
-	changed.SetAnnotations(withoutMarks(changed.GetAnnotations()))
-	if in.OnRelease != nil {
-		in.OnRelease(changed)
-	}
-	if err := a.patch(ctx, owner, in.Kind, live, changed, Released); err != nil {
+	t := a.begin(owner, in)
+	err = t.patch(ctx, live, Released, func(o client.Object) {
+		o.SetOwnerReferences(withoutOwner(o.GetOwnerReferences(), owner))
+		o.SetLabels(withoutMarks(o.GetLabels()))
+		o.SetAnnotations(withoutMarks(o.GetAnnotations()))
+		if in.OnRelease != nil {
+			in.OnRelease(o)
+		}
+	})
+	if err != nil {
 		return err
 	}
-	a.forgetChild(owner, in.Kind, in.Key())
+	t.remember(facts{})
+	return nil
+}
+
+// patch changes what names the owner of a child, without the rest of its intent.
+func (t *attempt) patch(ctx context.Context, live client.Object, act Action, change func(client.Object)) error {
+	changed := live.DeepCopyObject().(client.Object)
+	change(changed)
+	if act == Changed && len(changed.GetOwnerReferences()) == len(live.GetOwnerReferences()) && maps.Equal(changed.GetAnnotations(), live.GetAnnotations()) {
+		return nil
+	}
+	if metav1.IsControlledBy(changed, t.owner.Object) && !metav1.IsControlledBy(live, t.owner.Object) {
+		// A reference to an owner that no longer exists would delete the child.
+		if err := t.ownerExists(ctx); err != nil {
+			return err
+		}
+	}
+	log.FromContext(ctx).Info("Changing only the owner of a child", "child", t.in.String())
+	opts := []client.PatchOption{client.FieldOwner(ownerManager)}
+	if act == Released {
+		// The cache selects by the label that is removed, so it never holds this version.
+		opts = append(opts, client.DisableReadYourWritesConsistency)
+	}
+	err := t.write("changing the owner of", func() error {
+		return t.client.Patch(ctx, changed, ifUnchanged(live), opts...)
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	t.count(Event{Action: act})
 	return nil
 }
 

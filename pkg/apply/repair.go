@@ -44,50 +44,32 @@ func (r *repairs) recent(now time.Time) repairs {
 	return *r
 }
 
-// postponesRepair returns the dispute if a child that differs is to be restored later,
-// and nil if it is to be restored now.
-func (t *attempt) postponesRepair() error {
-	r := t.recall(t.owner, t.in).repairs.recent(t.now())
-	left := disputeInterval - t.now().Sub(r.last)
-	if t.drift != DriftFields || r.count < promptRepairs || left <= 0 {
+// dispute returns an error to report if the child was repaired that often, and the last time
+// less than the given duration ago.
+func (t *attempt) dispute(often int, ago time.Duration) error {
+	r := t.recall().repairs.recent(t.now())
+	left := ago - t.now().Sub(r.last)
+	if r.count < often || left <= 0 {
 		return nil
 	}
-	return disputed(t.in, r, left)
-}
-
-// ongoingDispute returns the dispute about a child that matches the intent now, or
-// nil. It has been changed again after all prompt repairs.
-func (a *Applier) ongoingDispute(owner Owner, in Intent) error {
-	r := a.recall(owner, in).repairs.recent(a.now())
-	if r.count <= promptRepairs {
-		return nil
-	}
-	return disputed(in, r, disputeEnds-a.now().Sub(r.last))
-}
-
-func disputed(in Intent, r repairs, after time.Duration) error {
-	return &fault.Error{Class: fault.Stall, Reason: msgDisputed.Reason(), Message: msgDisputed.With(r.fields, in), After: after}
+	return &fault.Error{Class: fault.Stall, Reason: msgDisputed.Reason(), Message: msgDisputed.With(r.fields, t.in), After: left}
 }
 
 // isAnswered reports whether a child differs from the intent exactly as it did in the
 // answer of the last write of this intent.
 func (t *attempt) isAnswered(differences []Difference) bool {
-	last := t.recall(t.owner, t.in).written
+	last := t.recall().written
 	return last.answer != "" && last.hash == t.hash && last.answer == compare.Fingerprint(differences)
 }
 
-// withoutOwn returns the differences that are not only in the operator's annotations.
-func withoutOwn(differences []Difference) []Difference {
-	return slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return strings.Contains(d.Path, naming.Domain+"/")
-	})
-}
-
-// pathsOf returns the paths of differences as a list.
-func pathsOf(differences []Difference) string {
+// pathsOf returns the paths of differences as a list, with or without those of the
+// operator's annotations.
+func pathsOf(differences []Difference, annotations bool) string {
 	var paths []string
 	for _, d := range differences {
-		paths = append(paths, d.Path)
+		if annotations || !strings.Contains(d.Path, naming.Domain+"/") {
+			paths = append(paths, d.Path)
+		}
 	}
 	return strings.Join(slices.Compact(paths), ", ")
 }
