@@ -288,15 +288,15 @@ func TestApplier_AppliesIfExistsToUncachedChildren(t *testing.T) {
 	diff(t, "kept", int32(4), *stored(w, "web", &appsv1.Deployment{}).Spec.Replicas)
 	w.wrote("apply", "apply")
 
-	f, err := w.applier.Diff(t.Context(), owner(), starting())
+	f, err := w.applier.Diff(t.Context(), owner(), starting(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	diff(t, "explained", Unchanged, f.Action)
 
 	w.cache = nil
-	if _, differs, _, err := w.applier.NeedsApply(t.Context(), owner(), starting()); err != nil || differs {
-		t.Errorf("a Deployment that matches the intent for an existing one needs to be applied: %v %v", differs, err)
+	if f, err = w.applier.Diff(t.Context(), owner(), starting(), false); err != nil || f.Action != Unchanged {
+		t.Errorf("a Deployment that matches the intent for an existing one would be %s: %v", f.Action, err)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 func (w *world) explain(in Intent) (Preview, error) {
 	w.t.Helper()
 	before := len(w.writes)
-	f, err := NewApplier(w.server, w.server, w.count).Diff(w.t.Context(), owner(), in)
+	f, err := NewApplier(w.server, w.server, w.count).Diff(w.t.Context(), owner(), in, true)
 	if len(w.writes) != before {
 		w.t.Errorf("to explain wrote %v", w.writes[before:])
 	}
@@ -191,7 +191,7 @@ func TestDiff_ReadsUncachedChildren(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f, err := w.applier.Diff(t.Context(), owner(), deployment())
+			f, err := w.applier.Diff(t.Context(), owner(), deployment(), true)
 			if tc.err {
 				if fault.Classify(err).Class != fault.Stall {
 					t.Errorf("got %v", err)

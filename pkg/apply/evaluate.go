@@ -96,26 +96,14 @@ type Preview struct {
 	Differences []Difference
 }
 
-// NeedsApply returns the live child, or nil if it does not exist, whether Apply would
-// write it, and the fields that differ, as far as the cache shows them. It reads only the
-// cache, and writes nothing.
-func (a *Applier) NeedsApply(ctx context.Context, owner Owner, in Intent) (live client.Object, differs bool, fields string, err error) {
-	p, err := a.preview(ctx, owner, in, false)
-	return p.Live, p.Action != Unchanged, p.Fields, err
-}
-
-// Diff returns what Apply would do to a child, and which fields are the
-// reason. It writes nothing. For an unowned child it returns the error that
-// Apply would return. Unlike NeedsApply, it also reads children from the API
-// server that the cache does not hold, because Apply would adopt them.
+// Diff returns what Apply would do to a child. It writes nothing. For an unowned child it
+// returns the error that Apply would return.
 //
-// Fields that would be removed are reported only if the reader returns complete
-// managed fields, which the operator's own cache does not.
-func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent) (Preview, error) {
-	return a.preview(ctx, owner, in, true)
-}
-
-func (a *Applier) preview(ctx context.Context, owner Owner, in Intent, complete bool) (_ Preview, err error) {
+// If complete is true, it also reads children from the API server that the cache does not
+// hold, because Apply would adopt them, and returns all differences, with the fields that
+// would be removed. That needs complete managed fields, which the operator's own cache does
+// not have.
+func (a *Applier) Diff(ctx context.Context, owner Owner, in Intent, complete bool) (_ Preview, err error) {
 	t := a.begin(owner, in)
 	if t.completed, err = in.complete(owner); err != nil {
 		return Preview{}, err

@@ -123,18 +123,18 @@ const mostHeld = 400
 func (c *reconciliation) look(ctx context.Context, plan Plan) error {
 	var changed, created, deleted []string
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
-		child, differs, fields, err := c.applier.NeedsApply(ctx, c.owner, in)
-		if err == nil && child != nil {
-			c.out.children[in.ChildKey()] = apply.Child{Live: child, Differs: differs}
+		would, err := c.applier.Diff(ctx, c.owner, in, false)
+		if err == nil && would.Live != nil {
+			c.out.children[in.ChildKey()] = apply.Child{Live: would.Live, Differs: would.Action != apply.Unchanged}
 		}
 		switch {
-		case err != nil || !differs:
-		case child == nil:
+		case err != nil || would.Action == apply.Unchanged:
+		case would.Live == nil:
 			created = append(created, in.String()+" (to be created)")
-		case fields == "":
+		case would.Fields == "":
 			changed = append(changed, in.String())
 		default:
-			changed = append(changed, fmt.Sprintf("%s (%s)", in, fields))
+			changed = append(changed, fmt.Sprintf("%s (%s)", in, would.Fields))
 		}
 		return err
 	})}

@@ -74,7 +74,7 @@ func (o *Object) look(ctx context.Context, w world, k converge.AnyKind, obj conv
 	stand := map[string]client.Object{}
 	owned := func(ctx context.Context, in apply.Intent) (bool, error) { return w.applier.Owned(ctx, owner, in) }
 	o.problem(converge.ForEachChild(ctx, plan, owned, func(in apply.Intent) error {
-		f, err := w.applier.Diff(ctx, owner, in)
+		f, err := w.applier.Diff(ctx, owner, in, true)
 		switch {
 		case meta.IsNoMatchError(err) && in.Optional:
 			return nil

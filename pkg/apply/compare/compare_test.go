@@ -236,6 +236,24 @@ func TestCompare_ExclusivePaths(t *testing.T) {
 	}
 }
 
+// What is claimed from other managers is what is reported.
+func TestCompare_NamesOnlyTheAdditions(t *testing.T) {
+	stated := decoded(t, `spec: {nodeSelector: {a: b}, containers: [{name: a, env: [{name: E}], ports: [{containerPort: 53, protocol: TCP}]}]}`)
+	p := live(t, `spec: {nodeSelector: {a: b, c: d}, containers: [
+    {name: x}, {name: a, tty: true, env: [{name: E}, {name: F}], ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53, protocol: TCP}]}]}`)
+	var got []string
+	for _, d := range Compare(p, stated, []string{"spec.nodeSelector", "spec.containers", "spec.containers[a].env", "spec.containers[a].ports"}) {
+		got = append(got, d.String())
+	}
+	want := []string{
+		"spec.containers[a].env[F] would be removed", "spec.containers[a].ports[53] would be removed", "spec.containers[x] would be removed",
+		"spec.nodeSelector.c would be removed",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("additions (-want +got):\n%s", d)
+	}
+}
+
 func TestCompare_TypesThatPodsLack(t *testing.T) {
 	noon := metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 	quarter := intstr.FromString("25%")
