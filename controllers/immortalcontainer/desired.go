@@ -82,7 +82,7 @@ func (m model) Plan() (converge.Plan, error) {
 		}
 		plan.Apply = append(plan.Apply, in)
 	}
-	plan.Accompany(apply.Ref{Kind: "Pod", Name: podName(i)})
+	plan.Main = apply.Ref{Kind: "Pod", Name: podName(i)}
 	return plan, nil
 }
 

@@ -90,13 +90,6 @@ type Intent struct {
 	// written: an intent for a running pod may be wrong for a pod that has to be
 	// created.
 	ObservedUID *types.UID
-	// Accompanies lists children that this one is useless without, such as the
-	// Deployment that an autoscaler scales. The child is not written while one of
-	// them belongs to another owner: otherwise, two objects that want the same
-	// children would each end up with some of them. For the same reason it is not
-	// created when the write of one of them lost a race, until the retry shows who
-	// won. Any other failure to apply them does not affect it.
-	Accompanies []Ref
 	// Requires lists children that must have been applied without an error in the
 	// same reconcile before this one is written. They precede it in the plan. A
 	// child that is not in the plan is not required.

@@ -16,7 +16,7 @@ import (
 // it, except that no child is written after the deletion of the owner was found.
 // owned is Applier.Owned for the owner of the plan.
 func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, apply.Intent) (exists bool, err error), do func(apply.Intent) error) error {
-	d := dependencies{owned: owned, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}, blocked: map[apply.Ref]bool{}}
+	d := dependencies{owned: owned, main: plan.Main, planned: map[apply.Ref]apply.Intent{}, results: map[apply.Ref]error{}}
 	for _, in := range plan.Apply {
 		d.planned[in.Ref()] = in
 	}
@@ -30,7 +30,10 @@ func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, ap
 			err = do(resolved)
 			errs = append(errs, err)
 		default:
-			err, d.blocked[in.Ref()] = blocked, true
+			err = blocked
+			if in.Ref() == d.main {
+				d.held = blocked
+			}
 			if isConflict(blocked) { // so that all conflicts are reported at once
 				if _, own := d.owned(ctx, in); isConflict(own) {
 					errs = append(errs, own)
@@ -48,11 +51,11 @@ func ForEachChild(ctx context.Context, plan Plan, owned func(context.Context, ap
 // dependencies holds the results of the children that were handled so far.
 type dependencies struct {
 	owned   func(context.Context, apply.Intent) (bool, error)
+	main    apply.Ref // that of the plan
 	planned map[apply.Ref]apply.Intent
 	results map[apply.Ref]error
-	// blocked are the children that were not attempted because of another child.
-	// Their result is the result of that child.
-	blocked map[apply.Ref]bool
+	// held is the error of another child because of which the main child was not attempted.
+	held error
 }
 
 // resolve returns the intent to apply for a child, which is the intent itself
@@ -87,41 +90,30 @@ func (d dependencies) resolve(ctx context.Context, in apply.Intent) (resolved ap
 	return in, missing, nil
 }
 
-// refused returns why no child may be written that accompanies what in accompanies, or nil.
-// A child that does not exist is not created while one that it accompanies does not exist and
-// was not attempted, or was not written because of another client: both may be unowned.
+// refused returns why a child may not be written because of the main child (Plan.Main), or nil. A
+// child that does not exist is not created while the main child does not exist and was not
+// attempted, or was not written because of another client: both may be unowned.
 func (d dependencies) refused(ctx context.Context, in apply.Intent) error {
-	for _, ref := range in.Accompanies {
-		err := d.ownership(ctx, ref)
-		if isConflict(err) {
-			return err
-		}
-		if d.blocked[ref] {
-			if exists, _ := d.owned(ctx, d.planned[ref]); !exists {
-				err = d.results[ref]
-			}
-		} else if !fault.Classify(err).LostRace {
-			continue
-		}
-		if exists, unread := d.owned(ctx, in); unread == nil && !exists && err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ownership returns why a child could not be written. For a child that was not
-// attempted, or comes later in the plan, it reads the cache: that another child
-// belongs to another owner says nothing about the owner of this one.
-func (d dependencies) ownership(ctx context.Context, ref apply.Ref) error {
-	if err, done := d.results[ref]; done && !d.blocked[ref] {
-		return err
-	}
-	in, ok := d.planned[ref]
-	if !ok {
+	main, planned := d.planned[d.main]
+	if !planned || in.Ref() == d.main {
 		return nil
 	}
-	_, err := d.owned(ctx, in)
+	err, exists := d.results[d.main], false
+	if _, done := d.results[d.main]; !done || d.held != nil {
+		// That another child belongs to another owner says nothing about the owner of this one.
+		exists, err = d.owned(ctx, main)
+	}
+	switch {
+	case isConflict(err):
+		return err
+	case d.held != nil && !exists:
+		err = d.held
+	case !fault.Classify(err).LostRace:
+		return nil
+	}
+	if exists, unread := d.owned(ctx, in); exists || unread != nil {
+		return nil
+	}
 	return err
 }
 

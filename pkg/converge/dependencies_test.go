@@ -39,7 +39,7 @@ func workloadPlan() Plan {
 		named("ConfigMap"), named("ControllerRevision"), named("NetworkPolicy"),
 		deployment, named("Service"), named("HorizontalPodAutoscaler"),
 	}}
-	plan.Accompany(deployment.Ref())
+	plan.Main = deployment.Ref()
 	return plan
 }
 

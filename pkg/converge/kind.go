@@ -195,6 +195,12 @@ type LogText struct {
 type Plan struct {
 	// Apply are the children that should exist, in the order of the writes.
 	Apply []apply.Intent
+	// Main names the child that all others are useless without, such as the Deployment whose
+	// pods they serve. While it belongs to another owner, no other child is written: two
+	// objects that want the same children would each end up with some of them. For the same
+	// reason none is created when the write of the main child lost a race, until the retry
+	// shows who won. Any other failure to write it does not affect the others.
+	Main apply.Ref
 	// Prune are observed children that should not exist. Only those that the
 	// object controls are deleted.
 	Prune []client.Object

@@ -20,14 +20,3 @@ func ApplyOrPrune[L interface {
 		plan.Prune = append(plan.Prune, live)
 	}
 }
-
-// Accompany declares that every other child of the plan accompanies the given
-// one, such as the Deployment whose pods the other children serve. They are not
-// written if the given one is unowned.
-func (p *Plan) Accompany(main apply.Ref) {
-	for i := range p.Apply {
-		if in := &p.Apply[i]; in.Ref() != main {
-			in.Accompanies = append(in.Accompanies, main)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package converge
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,7 +123,7 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), naming.IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }); err != nil {
 		return fmt.Errorf("indexing %s by UID: %w", k.Log.Key, err)
 	}
-	children := first{EventHandler: handler.EnqueueRequestsFromMapFunc(ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList()))}
+	children := trigger{find: ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList())}.handler()
 	if k.Claims != nil {
 		r.claims = &claims{mgr.GetCache(), mgr.GetScheme(), "claims-of-" + name, k.Claims}
 	}
@@ -160,7 +160,9 @@ func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind strin
 	}
 	if k.Limiter != nil {
 		b.WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
-			k.Limiter.Run(ctx, mgr.GetCache(), kind, func(key types.NamespacedName) { raised(q, 0).Add(reconcile.Request{NamespacedName: key}) })
+			k.Limiter.Run(ctx, mgr.GetCache(), kind, func(key types.NamespacedName) {
+				enqueue(q, fairqueue.PriorityEvent, 0, reconcile.Request{NamespacedName: key})
+			})
 			return nil
 		}))
 	}
@@ -230,13 +232,13 @@ func find(ctx context.Context, objects client.Reader, list client.ObjectList, of
 
 // handler returns the handler that reconciles the object a change affects.
 func (w Watch) handler() handler.EventHandler {
-	return first{after: coalesce, EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	return trigger{after: coalesce, find: func(_ context.Context, o client.Object) []reconcile.Request {
 		name := w.OwnerName(o)
 		if name == "" {
 			return nil
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
-	})}
+	}}.handler()
 }
 
 // referring returns a handler that maps an event of an object to the objects of
@@ -253,19 +255,19 @@ func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) 
 // affected by the creation, change or deletion of another object, because a
 // user may be waiting for the result: those that name it in an index, or all if index is "".
 func concerned(objects client.Reader, list client.ObjectList, index string) handler.EventHandler {
-	return first{others: true, EventHandler: handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return trigger{others: true, find: func(ctx context.Context, o client.Object) []reconcile.Request {
 		if index == "" {
 			return find(ctx, objects, list, o)
 		}
 		return find(ctx, objects, list, o, client.MatchingFields{index: o.GetName()})
-	})}
+	}}.handler()
 }
 
 // handleObject returns the handler of the kind's own objects. It enqueues
 // what a user changed before everything else.
 func handleObject() handler.EventHandler {
 	add := func(o client.Object, priority int, q queue) {
-		q.(priorityQueue).AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		enqueue(q, priority, 0, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
@@ -306,66 +308,53 @@ func isEdit(before, after client.Object) bool {
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) || !maps.Equal(before.GetLabels(), after.GetLabels())
 }
 
-// first enqueues the requests that changes of another object trigger with
-// fairqueue.PriorityEvent.
-type first struct {
-	handler.EventHandler
+// trigger reconciles the objects that events of another object matter to, before objects for
+// which nothing happened.
+type trigger struct {
+	// find returns the objects that another one matters to.
+	find handler.MapFunc
 	// after delays the requests, so that one serves several events.
 	after time.Duration
-	// others reports that the object is no child: its creation is as urgent as a change.
+	// others reports that the other object is no child: its creation is as urgent as a change.
 	// Every object of the kind is reconciled after the initial lists anyway.
 	others bool
 }
 
-type (
-	queue         = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	priorityQueue = priorityqueue.PriorityQueue[reconcile.Request]
-)
-
-// Create keeps the priority of the event, which is low for the initial list.
-func (f first) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queue) {
-	if f.others && e.IsInInitialList {
-		return
+func (t trigger) handler() handler.EventHandler {
+	add := func(ctx context.Context, q queue, priority int, after time.Duration, changed ...client.Object) {
+		all := sets.New[reconcile.Request]()
+		for _, o := range changed {
+			all.Insert(t.find(ctx, o)...)
+		}
+		enqueue(q, priority, after, all.UnsortedList()...)
 	}
-	if f.others || f.after > 0 && !e.IsInInitialList {
-		q = raised(q, f.after)
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			switch {
+			case e.IsInInitialList && t.others:
+			case e.IsInInitialList:
+				add(ctx, q, fairqueue.PriorityBackground, 0, e.Object)
+			case t.others || t.after > 0:
+				add(ctx, q, fairqueue.PriorityEvent, t.after, e.Object)
+			default:
+				add(ctx, q, fairqueue.PriorityDefault, 0, e.Object)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() { // a resync
+				add(ctx, q, fairqueue.PriorityBackground, 0, e.ObjectNew)
+				return
+			}
+			add(ctx, q, fairqueue.PriorityEvent, t.after, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { // a service may be down
+			add(ctx, q, fairqueue.PriorityEvent, t.after, e.Object)
+		},
 	}
-	f.EventHandler.Create(ctx, e, q)
 }
 
-// Update raises the priority of all events except resyncs.
-func (f first) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
-	if e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
-		q = raised(q, f.after)
-	}
-	f.EventHandler.Update(ctx, e, q)
-}
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Delete raises the priority, because a service may be down.
-func (f first) Delete(ctx context.Context, e event.TypedDeleteEvent[client.Object], q queue) {
-	f.EventHandler.Delete(ctx, e, raised(q, f.after))
-}
-
-// raised returns a queue that adds requests with fairqueue.PriorityEvent, after a
-// delay.
-func raised(q queue, after time.Duration) queue { return prioritised{q.(priorityQueue), after} }
-
-type prioritised struct {
-	priorityQueue
-	after time.Duration
-}
-
-// Add adds the request with fairqueue.PriorityEvent.
-func (p prioritised) Add(r reconcile.Request) {
-	p.AddWithOpts(priorityqueue.AddOpts{}, r)
-}
-
-// AddWithOpts adds the requests with fairqueue.PriorityEvent unless the options have a
-// priority.
-func (p prioritised) AddWithOpts(o priorityqueue.AddOpts, rs ...reconcile.Request) {
-	if o.Priority == nil {
-		o.Priority = new(fairqueue.PriorityEvent)
-	}
-	o.After = cmp.Or(o.After, p.after)
-	p.priorityQueue.AddWithOpts(o, rs...)
+func enqueue(q queue, priority int, after time.Duration, all ...reconcile.Request) {
+	q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, all...)
 }

@@ -30,23 +30,15 @@ type prioritiesOf struct {
 	got []int
 }
 
-func (q *prioritiesOf) Add(reconcile.Request) { q.got = append(q.got, 0) }
-func (q *prioritiesOf) AddWithOpts(o priorityqueue.AddOpts, _ ...reconcile.Request) {
-	p := 0
-	if o.Priority != nil {
-		p = *o.Priority
+func (q *prioritiesOf) AddWithOpts(o priorityqueue.AddOpts, all ...reconcile.Request) {
+	for range all {
+		q.got = append(q.got, *o.Priority)
 	}
-	q.got = append(q.got, p)
 }
 
-// plain adds requests as handlers without priorities do.
-func plain() handler.EventHandler {
-	add := func(q queue) { q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: "web"}}) }
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[client.Object], q queue) { add(q) },
-		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[client.Object], q queue) { add(q) },
-		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[client.Object], q queue) { add(q) },
-	}
+// itself finds the object that the event is about.
+func itself(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 }
 
 func TestControllerOf_MapsAnyVersionOfTheKind(t *testing.T) {
@@ -96,7 +88,7 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 	version := func(rv string) client.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
 	}
-	f := first{EventHandler: plain()}
+	f := trigger{find: itself}.handler()
 	for name, tc := range map[string]struct {
 		send func(q queue)
 		want int
@@ -121,21 +113,14 @@ func TestQueue_PrioritizesChildEvents(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a priority of the handler's own stays", func(t *testing.T) {
-		q := &prioritiesOf{}
-		raised(q, 0).(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)})
-		if q.got[0] != -100 {
-			t.Errorf("got %d", q.got[0])
-		}
-	})
 }
 
 // A pod that starts changes about five times.
-func TestFirst_CoalescesChangesOfPods(t *testing.T) {
+func TestTrigger_CoalescesChangesOfPods(t *testing.T) {
 	version := func(rv string, phase corev1.PodPhase) client.Object {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}, Status: corev1.PodStatus{Phase: phase}}
 	}
-	f := first{EventHandler: plain(), after: time.Hour}
+	f := trigger{find: itself, after: time.Hour}.handler()
 	q := newQueue(1)("test", retries())
 	defer q.ShutDown()
 	f.Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: version("1", "")}, q)
@@ -214,9 +199,7 @@ func TestNewQueue_ServesAnEditDuringTheBurstOfAnotherNamespace(t *testing.T) {
 		after.Generation, after.ResourceVersion = 2, "2"
 		handleObject().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 	}
-	child := first{EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
-	})}
+	child := trigger{find: itself}.handler()
 	for i := range burst {
 		edit("busy", fmt.Sprintf("web%d", i))
 	}

@@ -268,7 +268,7 @@ func (m *Model) Plan() (converge.Plan, error) {
 	}
 	m.object.AddService(&plan, m.ports)
 	o.ApplyOrPrune(&plan, m.auxiliary)
-	plan.Accompany(apply.Ref{Kind: "Deployment", Name: owner.GetName()})
+	plan.Main = apply.Ref{Kind: "Deployment", Name: owner.GetName()}
 	plan.Prune = append(plan.Prune, stale...) // after the revisions that mount them
 	plan.Prune = append(plan.Prune, m.before.stale...)
 	if deleting {
