@@ -210,13 +210,14 @@ func incidentsOfOperator() []incident {
 		},
 		{
 			name: "certificate about to expire", alert: "PlatformOperatorCertificateNotRenewed",
-			// The operator issues a certificate that is valid for nine days.
+			// The operator issues a certificate that expires in less than a tenth of its lifetime,
+			// which begins a day before.
 			cause: func(r *incidentRun) error {
 				return errors.Join(
 					r.operator("scale", "deployment", operatorName, "--replicas=0"),
 					r.operator("wait", "--for=delete", "pods", "-l", "app.kubernetes.io/name=platform-operator", longEnough),
 					r.operator("patch", "secret", certificate, "--type=json", "-p", `[{"op":"remove","path":"/data/tls.crt"},{"op":"remove","path":"/data/tls.key"}]`),
-					r.helm("webhooks.certificates.validity=216h", "webhooks.certificates.renewBefore=24h"),
+					r.helm("webhooks.certificates.validity=2h", "webhooks.certificates.renewBefore=1h"),
 					r.operator("scale", "deployment", operatorName, "--replicas=2"),
 				)
 			},
