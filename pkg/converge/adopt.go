@@ -44,7 +44,7 @@ func (c *reconciliation) adopt(ctx context.Context) error {
 // controller, and name this object or none. Usually there are none.
 func (c *reconciliation) listDisowned(ctx context.Context, t client.Object) (all []client.Object, err error) {
 	for _, of := range []string{naming.Disowned, apply.OrphanOf(c.owner)} {
-		found, err := list(ctx, c.client, c.client.Scheme(), t, client.InNamespace(c.obj.GetNamespace()),
+		found, err := listLike(ctx, c.client, c.client.Scheme(), t, client.InNamespace(c.obj.GetNamespace()),
 			client.MatchingFields{naming.IndexDisowned: of}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, err

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,7 +68,8 @@ func (k AnyKind) Watched() []client.Object {
 }
 
 // ObserveModel reads what the model of an object depends on, including the
-// ConfigMaps and Secrets that it refers to, and returns the model.
+// ConfigMaps and Secrets that it refers to, and returns the model. Without refs it does not
+// read these, which is sufficient to name the children.
 func (k AnyKind) ObserveModel(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (Model, error) {
 	observed, err := k.observeAll(ctx, r, refs, obj)
 	if err != nil {
@@ -80,37 +80,25 @@ func (k AnyKind) ObserveModel(ctx context.Context, r Reader, refs *configsource.
 
 // observeAll reads what the model of an object depends on.
 func (k AnyKind) observeAll(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (observed any, err error) {
-	if k.Secrets != nil {
-		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
-	}
 	if k.References != nil {
-		if r.Snapshots, err = k.ownConfigMaps(ctx, r, obj); err != nil {
+		if r.Snapshots, err = configsource.OwnedConfigMaps(ctx, r, obj); err != nil {
 			return nil, err
 		}
+	}
+	if refs != nil && k.References != nil {
 		r.Sources = refs.ConfigMaps(ctx, obj, k.References(obj), r.Snapshots)
+	}
+	if refs != nil && k.Secrets != nil {
+		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
 	}
 	r.reads.addReferences(r.Sources, r.Secrets)
 	return k.Observe(ctx, r, obj)
 }
 
-// observeChildren is ObserveModel without the ConfigMaps and Secrets that the object
-// refers to, which is sufficient to name its children.
-func (k AnyKind) observeChildren(ctx context.Context, r Reader, obj Object) (Model, error) {
-	var err error
-	if r.Snapshots, err = k.ownConfigMaps(ctx, r, obj); err != nil {
-		return nil, err
-	}
-	return k.modelOf(ctx, r, obj)
-}
-
 // Offline returns the model of an object as if it had just been created in a
 // cluster in which only the given ConfigMaps exist.
 func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]configsource.Source) (Model, error) {
-	return k.modelOf(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
-}
-
-func (k AnyKind) modelOf(ctx context.Context, r Reader, obj Object) (Model, error) {
-	observed, err := k.Observe(ctx, r, obj)
+	observed, err := k.Observe(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +115,3 @@ func (noObjects) Get(_ context.Context, key client.ObjectKey, _ client.Object, _
 
 // List leaves the list empty.
 func (noObjects) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
-
-// ownConfigMaps returns the ConfigMaps that belong to an object, if its kind
-// creates ConfigMaps and refers to some.
-func (k AnyKind) ownConfigMaps(ctx context.Context, r client.Reader, obj Object) ([]*corev1.ConfigMap, error) {
-	if k.References == nil || !slices.ContainsFunc(k.Children, func(c client.Object) bool { _, ok := c.(*corev1.ConfigMap); return ok }) {
-		return nil, nil
-	}
-	return configsource.OwnedConfigMaps(ctx, r, obj)
-}

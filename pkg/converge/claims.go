@@ -28,7 +28,7 @@ func (r Reader) Claimants(ctx context.Context, child client.Object) ([]client.Ob
 	var others []client.Object
 	seen := map[types.UID]bool{child.GetUID(): true}
 	for _, claim := range r.claims.of(child) {
-		claimants, err := list(ctx, r.claims.cache, r.claims.scheme, child, client.MatchingFields{r.claims.index: claim})
+		claimants, err := listLike(ctx, r.claims.cache, r.claims.scheme, child, client.MatchingFields{r.claims.index: claim})
 		if err != nil {
 			return nil, err
 		}
@@ -42,20 +42,25 @@ func (r Reader) Claimants(ctx context.Context, child client.Object) ([]client.Ob
 	return others, nil
 }
 
-// list lists the objects of the type of another one.
-func list(ctx context.Context, r client.Reader, scheme *runtime.Scheme, like client.Object, opts ...client.ListOption) (all []client.Object, err error) {
+// listLike lists the objects of the type of another one.
+func listLike(ctx context.Context, r client.Reader, scheme *runtime.Scheme, like client.Object, opts ...client.ListOption) ([]client.Object, error) {
 	gvk, err := apiutil.GVKForObject(like, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("looking up %T: %w", like, err)
 	}
-	l, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	into, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("looking up the list of %s: %w", gvk.Kind, err)
 	}
-	if err := r.List(ctx, l.(client.ObjectList), opts...); err != nil {
-		return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
+	return list(ctx, r, into.(client.ObjectList), opts...)
+}
+
+// list returns the items of a list, which is empty before.
+func list(ctx context.Context, r client.Reader, into client.ObjectList, opts ...client.ListOption) (all []client.Object, err error) {
+	if err := r.List(ctx, into, opts...); err != nil {
+		return nil, fmt.Errorf("listing %T: %w", into, err)
 	}
-	err = meta.EachListItem(l, func(item runtime.Object) error {
+	err = meta.EachListItem(into, func(item runtime.Object) error {
 		all = append(all, item.(client.Object))
 		return nil
 	})

@@ -48,8 +48,7 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 		}
 	}
 	if err := client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)); err != nil {
-		v := r.classify(key, err)
-		return v.Result, v.Err
+		return r.failed(key, err)
 	}
 	r.keepRest(key, rest{reads: this})
 	return reconcile.Result{}, nil
@@ -74,7 +73,7 @@ func (r *Reconciler) reportBlocked(ctx context.Context, obj Object, problem faul
 // release releases the children that outlive the object, and deletes those that are no longer
 // wanted. It returns all errors, joined.
 func (r *Reconciler) release(ctx context.Context, obj Object, owner apply.Owner) error {
-	model, err := r.kind.observeChildren(ctx, Reader{Reader: r.client, lacks: r.unavailable.lacks}, obj)
+	model, err := r.kind.ObserveModel(ctx, Reader{Reader: r.client, unavailable: r.unavailable}, nil, obj)
 	if err != nil {
 		return fmt.Errorf("observing: %w", err)
 	}

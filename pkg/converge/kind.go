@@ -150,9 +150,8 @@ type Reader struct {
 	// cannot exist outside the cache either.
 	Offline bool
 
-	// lacks reports whether the type of an object is not available. If it is
-	// nil, all types are available.
-	lacks func(client.Object) bool
+	// unavailable are the types that are not read.
+	unavailable unavailable
 	// claims is nil if no children are cached.
 	claims *claims
 	// reads, if not nil, records the references that were read. Reader records
@@ -204,6 +203,21 @@ type Plan struct {
 	// Prune are observed children that should not exist. Only those that the
 	// object controls are deleted.
 	Prune []client.Object
+}
+
+// ApplyOrPrune adds the child to plan.Apply if it is wanted, and otherwise adds the
+// live object, if any, to plan.Prune.
+func ApplyOrPrune[L interface {
+	comparable
+	client.Object
+}](plan *Plan, wanted bool, child func() apply.Intent, live L) {
+	var none L
+	switch {
+	case wanted:
+		plan.Apply = append(plan.Apply, child())
+	case live != none:
+		plan.Prune = append(plan.Prune, live)
+	}
 }
 
 // Outcome is the result of a reconcile, from which UpdateStatus reports.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/platform-operator/platform-operator/pkg/fault"
 )
@@ -58,6 +59,12 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 	return v
 }
 
+// failed returns the result of a reconcile that ends with an error.
+func (r *Reconciler) failed(key types.NamespacedName, err error) (reconcile.Result, error) {
+	v := r.classify(key, err)
+	return v.Result, v.Err
+}
+
 // sharedProbe is how often objects that stalled for the same shared reason are reconciled,
 // at most, and longestProbe how long each of them waits.
 const (
@@ -68,23 +75,23 @@ const (
 // share records whether the object stalled for a reason that it shares with others, and
 // returns when it is reconciled again: the more there are, the later.
 func (r *Reconciler) share(key types.NamespacedName, v fault.Verdict) time.Duration {
-	reason := ""
-	if v.Shared {
-		reason = v.Reason
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.objects[key]
-	if m.shared != reason {
-		r.sharing[m.shared]--
-		r.sharing[reason]++
-		m.shared = reason
-		r.objects[key] = m
+	m, alike := r.objects[key], 0
+	m.shared = ""
+	if v.Shared {
+		m.shared = v.Reason
 	}
-	if reason == "" {
+	r.objects[key] = m
+	if m.shared == "" {
 		return v.Result.RequeueAfter
 	}
-	all := min(time.Duration(r.sharing[reason])*sharedProbe, longestProbe)
+	for _, other := range r.objects {
+		if other.shared == m.shared {
+			alike++
+		}
+	}
+	all := min(time.Duration(alike)*sharedProbe, longestProbe)
 	return max(v.Result.RequeueAfter, time.Duration(float64(v.Result.RequeueAfter)*all.Seconds()/fault.Probe.Seconds()))
 }
 
@@ -95,7 +102,6 @@ func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
 	if earlier := r.objects[key].uid; earlier != obj.GetUID() {
 		r.applier.Forget(earlier)
 		r.refs.Forget(earlier)
-		r.sharing[r.objects[key].shared]--
 		r.objects[key] = memory{uid: obj.GetUID()}
 	}
 }
@@ -116,7 +122,6 @@ func (r *Reconciler) forget(key types.NamespacedName) bool {
 	m, known := r.objects[key]
 	r.applier.Forget(m.uid)
 	r.refs.Forget(m.uid)
-	r.sharing[m.shared]--
 	delete(r.objects, key)
 	return known
 }

@@ -39,7 +39,7 @@ func GetOwned[L client.Object](ctx context.Context, r client.Reader, owner clien
 // that this cluster does not serve it, or did not when the operator started.
 func GetOwnedIfServed[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (child L, unknown bool, err error) {
 	// A read would make the RESTMapper query the API server in every reconcile.
-	if in, ok := r.(Reader); ok && in.lacks != nil && in.lacks(into) {
+	if in, ok := r.(Reader); ok && !in.unavailable.has(kindOf(into)) {
 		return child, true, nil
 	}
 	child, err = GetOwned(ctx, r, owner, name, into)

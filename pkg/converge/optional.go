@@ -26,11 +26,6 @@ type unavailableType struct {
 	why *message.Message
 }
 
-// lacks reports whether the type of child is not available.
-func (u unavailable) lacks(child client.Object) bool {
-	return !u.has(kindOf(child))
-}
-
 // has reports whether children of a kind can be read and written.
 func (u unavailable) has(kind string) bool {
 	_, lacks := u[kind]

@@ -37,13 +37,12 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]memory
-	sharing map[string]int // how many objects stalled for each shared reason
 }
 
 // NewReconciler returns the reconciler of one kind. refs reads the ConfigMaps
 // and Secrets that objects refer to; now is the clock.
 func NewReconciler(k AnyKind, c client.Client, refs *configsource.Reader, a *apply.Applier, r events.EventRecorder, now func() time.Time) *Reconciler {
-	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}, sharing: map[string]int{}}
+	return &Reconciler{kind: k, client: c, refs: refs, applier: a, events: r, now: now, objects: map[types.NamespacedName]memory{}}
 }
 
 // Reconcile reconciles one object.
@@ -77,8 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.finalize(ctx, obj, owner)
 	}
 	if err := r.addFinalizer(ctx, obj); err != nil {
-		v := r.classify(req.NamespacedName, err)
-		return v.Result, v.Err
+		return r.failed(req.NamespacedName, err)
 	}
 	if after, ok := r.unchanged(ctx, obj); ok {
 		return reconcile.Result{RequeueAfter: after}, nil
@@ -98,7 +96,6 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	fulfilled := false
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
-		model = unobserved{obj} // a failed read does not prove that anything is missing
 	} else {
 		fulfilled, err = c.apply(ctx, model)
 	}
@@ -115,11 +112,14 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	if out.Problem.Class == fault.Quiet {
 		return out.Problem.Result, out.Problem.Err // a write conflict is not reported
 	}
-	model.UpdateStatus(out)
+	if model == nil { // a failed read does not prove that anything is missing
+		conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), out.Now, out.Problem)
+	} else {
+		model.UpdateStatus(out)
+	}
 	wait, written, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent(), out.Problem)
 	if err != nil {
-		v := r.classify(key, errors.Join(out.Problem.Err, err))
-		return v.Result, v.Err
+		return r.failed(key, errors.Join(out.Problem.Err, err))
 	}
 	if !out.Problem.LostRace {
 		r.change(key, func(m *memory) { m.races = 0 })
@@ -135,25 +135,13 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	return result, out.Problem.Err
 }
 
-// unobserved is the model of an object for which Observe failed: only the
-// conditions that report the error change.
-type unobserved struct{ obj Object }
-
-// Plan returns an empty plan.
-func (unobserved) Plan() (Plan, error) { return Plan{}, nil }
-
-// UpdateStatus reports the problem.
-func (u unobserved) UpdateStatus(out Outcome) {
-	conditions.ReportUnobserved(u.obj.GetStatus(), u.obj.GetGeneration(), out.Now, out.Problem)
-}
-
 // observe returns the model of the object, which waits for the rollouts of other
 // objects if necessary.
 func (c *reconciliation) observe(ctx context.Context) (Model, error) {
 	if err := c.adopt(ctx); err != nil {
 		return nil, err
 	}
-	model, err := c.kind.ObserveModel(ctx, Reader{Reader: recorder{c.client, c.read, false}, lacks: c.unavailable.lacks, claims: c.claims, reads: c.read, Now: c.now()}, c.refs, c.obj)
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: recorder{c.client, c.read, false}, unavailable: c.unavailable, claims: c.claims, reads: c.read, Now: c.now()}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:
 	case c.kind.Paused(c.obj):

@@ -84,22 +84,17 @@ func keepTransitions(before, after *common.Status) {
 // mayLag returns how long a changed status may remain unwritten, or 0.
 func mayLag(before, after *common.Status, urgent bool, problem fault.Verdict) time.Duration {
 	started := observesSpec(before, after)
+	unserved := meta.IsStatusConditionTrue(before.Conditions, common.ConditionAvailable) && !meta.IsStatusConditionTrue(after.Conditions, common.ConditionAvailable)
 	switch {
 	case urgent:
 		return 0
 	case !started && sameButMessages(before.Conditions, after.Conditions, problem):
 		return settle
-	case started && problem.Class == fault.None && meta.IsStatusConditionTrue(after.Conditions, common.ConditionReconciling) && !becameUnavailable(before, after):
+	case started && problem.Class == fault.None && meta.IsStatusConditionTrue(after.Conditions, common.ConditionReconciling) && !unserved:
 		return startup
 	default:
 		return 0
 	}
-}
-
-// becameUnavailable reports whether nothing serves any more.
-func becameUnavailable(before, after *common.Status) bool {
-	return meta.IsStatusConditionTrue(before.Conditions, common.ConditionAvailable) &&
-		!meta.IsStatusConditionTrue(after.Conditions, common.ConditionAvailable)
 }
 
 // withoutSpec returns a copy of an object without its spec, which may be large.

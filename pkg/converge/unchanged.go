@@ -166,7 +166,7 @@ func (r *Reconciler) unchanged(ctx context.Context, obj Object) (after time.Dura
 		}
 	}
 	seen := r.read(obj)
-	in := Reader{Reader: recorder{r.client, seen, true}, lacks: r.unavailable.lacks, reads: seen}
+	in := Reader{Reader: recorder{r.client, seen, true}, unavailable: r.unavailable, reads: seen}
 	if _, err := r.kind.observeAll(ctx, in, r.refs, obj); err != nil || seen.unidentified || seen.sum != last.reads {
 		return 0, false
 	}

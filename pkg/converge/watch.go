@@ -10,9 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -213,19 +211,15 @@ func ownerOf(kind schema.GroupKind, objects client.Reader, list client.ObjectLis
 
 // find returns a request for each object in the namespace of another one that options
 // select. objects is a cache rather than a client, which would wait for its own writes
-// while events accumulate. list is an empty list of the objects.
-func find(ctx context.Context, objects client.Reader, list client.ObjectList, of client.Object, which ...client.ListOption) []reconcile.Request {
-	l := list.DeepCopyObject().(client.ObjectList)
-	var all []reconcile.Request
-	err := objects.List(ctx, l, append(which, client.InNamespace(of.GetNamespace()), client.UnsafeDisableDeepCopy)...)
-	if err == nil {
-		err = meta.EachListItem(l, func(o runtime.Object) error {
-			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o.(client.Object))})
-			return nil
-		})
-	}
+// while events accumulate. empty is an empty list of the objects.
+func find(ctx context.Context, objects client.Reader, empty client.ObjectList, of client.Object, which ...client.ListOption) []reconcile.Request {
+	found, err := list(ctx, objects, empty.DeepCopyObject().(client.ObjectList), append(which, client.InNamespace(of.GetNamespace()), client.UnsafeDisableDeepCopy)...)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Looking for the objects that a change matters to failed", "changed", client.ObjectKeyFromObject(of).String())
+	}
+	var all []reconcile.Request
+	for _, o := range found {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 	}
 	return all
 }
