@@ -97,12 +97,11 @@ func (r *Reconciler) share(key types.NamespacedName, v fault.Verdict) time.Durat
 
 // remember forgets what is known of an earlier object of the name.
 func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if earlier := r.objects[key].uid; earlier != obj.GetUID() {
-		r.applier.Forget(earlier)
-		r.refs.Forget(earlier)
-		r.objects[key] = memory{uid: obj.GetUID()}
+	var known memory
+	r.change(key, func(m *memory) { known = *m })
+	if known.uid != obj.GetUID() {
+		r.forget(key)
+		r.change(key, func(m *memory) { m.uid = obj.GetUID() })
 	}
 }
 

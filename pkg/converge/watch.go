@@ -2,6 +2,7 @@ package converge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -118,23 +119,25 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 		return err
 	}
 	r.unavailable = lacking
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), naming.IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }); err != nil {
-		return fmt.Errorf("indexing %s by UID: %w", k.Log.Key, err)
+	var errs []error
+	index := func(o client.Object, name string, values func(client.Object) []string) {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), o, name, values); err != nil {
+			errs = append(errs, fmt.Errorf("indexing %T by %s: %w", o, name, err))
+		}
 	}
+	index(k.New(), naming.IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} })
 	children := trigger{find: ownerOf(gvk.GroupKind(), mgr.GetCache(), k.NewList())}.handler()
 	if k.Claims != nil {
 		r.claims = &claims{mgr.GetCache(), mgr.GetScheme(), "claims-of-" + name, k.Claims}
 	}
 	for _, c := range slices.Concat(k.Children, known) {
 		b = b.Watches(c, children)
-		if k.Claims == nil {
-			continue
-		}
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), c, r.claims.index, k.Claims); err != nil {
-			return fmt.Errorf("indexing what %T claims: %w", c, err)
+		if k.Claims != nil {
+			index(c, r.claims.index, k.Claims)
 		}
 	}
-	if err := k.watchOthers(b, mgr, gvk.Kind); err != nil {
+	k.watchOthers(b, mgr, gvk.Kind, index)
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	if err := b.Complete(r); err != nil {
@@ -147,12 +150,10 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 }
 
 // watchOthers watches what is neither an object of the kind nor its child, and matters to it.
-func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind string) error {
+func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind string, index func(o client.Object, name string, values func(client.Object) []string)) {
 	for _, rel := range k.Watches {
 		if rel.Index != "" {
-			if err := mgr.GetFieldIndexer().IndexField(context.Background(), rel.Object, rel.Index, rel.IndexValues); err != nil {
-				return fmt.Errorf("indexing %T by owner: %w", rel.Object, err)
-			}
+			index(rel.Object, rel.Index, rel.IndexValues)
 		}
 		b.Watches(rel.Object, rel.handler())
 	}
@@ -165,25 +166,18 @@ func (k AnyKind) watchOthers(b *builder.Builder, mgr manager.Manager, kind strin
 		}))
 	}
 	if k.References != nil {
-		refer, err := referring(mgr, k, naming.IndexReferences, func(o Object) []string { return configsource.Names(k.References(o)) })
-		if err != nil {
-			return err
-		}
-		b.WatchesMetadata(&corev1.ConfigMap{}, refer)
+		index(k.New(), naming.IndexReferences, func(o client.Object) []string { return configsource.Names(k.References(o.(Object))) })
+		b.WatchesMetadata(&corev1.ConfigMap{}, concerned(mgr.GetCache(), k.NewList(), naming.IndexReferences))
 	}
 	if k.Secrets != nil {
-		refer, err := referring(mgr, k, naming.IndexSecrets, k.Secrets)
-		if err != nil {
-			return err
-		}
-		b.WatchesMetadata(&corev1.Secret{}, refer)
+		index(k.New(), naming.IndexSecrets, func(o client.Object) []string { return k.Secrets(o.(Object)) })
+		b.WatchesMetadata(&corev1.Secret{}, concerned(mgr.GetCache(), k.NewList(), naming.IndexSecrets))
 	}
 	for _, f := range k.Unowned {
 		b.Watches(f, concerned(mgr.GetCache(), k.NewList(), ""), builder.WithPredicates(
 			predicate.NewPredicateFuncs(func(o client.Object) bool { return !naming.IsChild(o) }),
 			predicate.GenerationChangedPredicate{})) // specs, not status
 	}
-	return nil
 }
 
 // ownerOf returns a function that maps a child to its owner, if that is of the kind. A
@@ -233,16 +227,6 @@ func (w Watch) handler() handler.EventHandler {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
 	}}.handler()
-}
-
-// referring returns a handler that maps an event of an object to the objects of
-// the kind that refer to it by name. It adds the index that this requires.
-func referring(mgr manager.Manager, k AnyKind, index string, names func(Object) []string) (handler.EventHandler, error) {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), k.New(), index, func(o client.Object) []string { return names(o.(Object)) })
-	if err != nil {
-		return nil, fmt.Errorf("indexing what %s refers to: %w", k.Log.Key, err)
-	}
-	return concerned(mgr.GetCache(), k.NewList(), index), nil
 }
 
 // concerned enqueues, with fairqueue.PriorityEvent, the objects in a namespace that are
