@@ -244,7 +244,7 @@ func incidentsOfOperator() []incident {
 			explained: failover,
 		},
 		{
-			name: "node lost", alert: "PlatformOperatorObjectNotReady", ofObject: true,
+			name: "node lost", alert: "PlatformOperatorObjectUnavailable", ofObject: true,
 			// The operator runs on the other node, so that the object only is concerned.
 			prepare: func(r *incidentRun) error {
 				return errors.Join(
