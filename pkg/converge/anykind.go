@@ -23,14 +23,8 @@ func Erase[T Object, S any](k Kind[T, S]) AnyKind {
 		Children: k.Children, Optional: k.Optional, Watches: k.Watches, Unowned: k.Unowned,
 		Log: k.Log, Groups: k.Groups,
 		Limiter: k.Limiter, Claims: k.Claims,
-		Paused: func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
-		Observe: func(ctx context.Context, r Reader, o Object) (any, error) {
-			var none S
-			if k.Observe == nil {
-				return none, nil
-			}
-			return k.Observe(ctx, r, o.(T))
-		},
+		Paused:  func(o Object) bool { return k.Paused != nil && k.Paused(o.(T)) },
+		Observe: func(ctx context.Context, r Reader, o Object) (any, error) { return k.Observe(ctx, r, o.(T)) },
 		Model: func(o Object, observed any) Model {
 			s, _ := observed.(S) // a nil interface if S is one
 			return k.Model(o.(T), s)
@@ -71,16 +65,8 @@ func (k AnyKind) Watched() []client.Object {
 // ConfigMaps and Secrets that it refers to, and returns the model. Without refs it does not
 // read these, which is sufficient to name the children.
 func (k AnyKind) ObserveModel(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (Model, error) {
-	observed, err := k.observeAll(ctx, r, refs, obj)
-	if err != nil {
-		return nil, err
-	}
-	return k.Model(obj, observed), nil
-}
-
-// observeAll reads what the model of an object depends on.
-func (k AnyKind) observeAll(ctx context.Context, r Reader, refs *configsource.Reader, obj Object) (observed any, err error) {
 	if k.References != nil {
+		var err error
 		if r.Snapshots, err = configsource.OwnedConfigMaps(ctx, r, obj); err != nil {
 			return nil, err
 		}
@@ -91,14 +77,17 @@ func (k AnyKind) observeAll(ctx context.Context, r Reader, refs *configsource.Re
 	if refs != nil && k.Secrets != nil {
 		r.Secrets = refs.Secrets(ctx, obj, k.Secrets(obj))
 	}
-	r.reads.addReferences(r.Sources, r.Secrets)
-	return k.Observe(ctx, r, obj)
+	return k.modelOf(ctx, r, obj)
 }
 
 // Offline returns the model of an object as if it had just been created in a
 // cluster in which only the given ConfigMaps exist.
 func (k AnyKind) Offline(ctx context.Context, obj Object, sources map[string]configsource.Source) (Model, error) {
-	observed, err := k.Observe(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
+	return k.modelOf(ctx, Reader{Reader: noObjects{}, Sources: sources, Offline: true}, obj)
+}
+
+func (k AnyKind) modelOf(ctx context.Context, r Reader, obj Object) (Model, error) {
+	observed, err := k.Observe(ctx, r, obj)
 	if err != nil {
 		return nil, err
 	}

@@ -20,20 +20,22 @@ type reconciliation struct {
 	*Reconciler
 	obj   Object
 	owner apply.Owner
-	read  *reads // what was observed
-	out   Outcome
+	// observed are the objects that Observe read one by one, and empty ones for those that were
+	// not found. The cache changes during a reconcile: an observed child may have been deleted or
+	// replaced before its intent is applied.
+	observed map[apply.ChildKey]client.Object
+	out      Outcome
 }
 
-// apply applies the model's plan. fulfilled reports that there was nothing to write.
-func (c *reconciliation) apply(ctx context.Context, model Model) (fulfilled bool, err error) {
+// apply applies the model's plan.
+func (c *reconciliation) apply(ctx context.Context, model Model) error {
 	plan, err := model.Plan()
 	unwritten := c.write(ctx, plan)
 	// A plan that comes with an error may lack children. For those, the memory saves
 	// at most one request, but revisions would accumulate in it as long as the error
 	// persists.
 	c.applier.ForgetOthers(c.owner, plan.Apply)
-	err = errors.Join(err, unwritten)
-	return err == nil && c.confirm(plan, c.out, c.read), err
+	return errors.Join(err, unwritten)
 }
 
 // write applies a plan. A child that cannot be written blocks only those that
@@ -45,7 +47,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 	var disputes []error
 	errs := []error{c.forEachChild(ctx, plan, func(in apply.Intent) error {
 		k := in.ChildKey()
-		if o, ok := c.read.objects[k]; ok {
+		if o, ok := c.observed[k]; ok {
 			in.ObservedUID = new(o.GetUID())
 		}
 		child, err := c.applier.Apply(ctx, c.owner, in)
@@ -73,7 +75,7 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 	done := map[apply.ChildKey]bool{}
 	var errs []error
 	set := func(k apply.ChildKey, live client.Object, bound bool) {
-		if !done[k] && exists(live) {
+		if !done[k] && live.GetResourceVersion() != "" { // it exists
 			errs = append(errs, c.applier.SetOwner(ctx, c.owner, k.Kind, live, bound || !apply.Orphans(c.obj)))
 		}
 		done[k] = true
@@ -94,8 +96,8 @@ func (c *reconciliation) setOwners(ctx context.Context, plan Plan) error {
 		}
 		done[k] = true // deleted, or together with the owner
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.read.objects), func(a, b apply.ChildKey) int { return cmp.Compare(a.Kind, b.Kind) }) {
-		set(k, c.read.objects[k], false)
+	for _, k := range slices.SortedFunc(maps.Keys(c.observed), func(a, b apply.ChildKey) int { return cmp.Compare(a.Kind, b.Kind) }) {
+		set(k, c.observed[k], false)
 	}
 	return errors.Join(errs...)
 }

@@ -28,30 +28,19 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 		return reconcile.Result{}, nil
 	}
 	key := client.ObjectKeyFromObject(obj)
-	this := r.read(obj).sum
-	if r.takeRest(key).reads == this {
-		// The finalizer was removed, and the cache still has this version.
-		r.keepRest(key, rest{reads: this})
-		return reconcile.Result{}, nil
-	}
 	if err := r.release(ctx, obj, owner); err != nil {
 		v := r.classify(key, err)
 		log.FromContext(ctx).Info("Not all children could be released", "why", err.Error())
-		if v.Class == fault.Quiet {
-			return v.Result, v.Err
+		if apply.Orphans(obj) && v.Class != fault.Quiet {
+			r.reportBlocked(ctx, obj, v)
 		}
 		// If the policy is Delete, a child that is not released keeps the operator's marks.
 		// That is no reason to keep the object.
-		if apply.Orphans(obj) {
-			r.reportBlocked(ctx, obj, v)
+		if apply.Orphans(obj) || v.Class == fault.Quiet {
 			return v.Result, v.Err
 		}
 	}
-	if err := client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)); err != nil {
-		return r.failed(key, err)
-	}
-	r.keepRest(key, rest{reads: this})
-	return reconcile.Result{}, nil
+	return r.failed(key, client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)))
 }
 
 // reportBlocked reports that an object cannot be deleted yet.
@@ -65,7 +54,7 @@ func (r *Reconciler) reportBlocked(ctx context.Context, obj Object, problem faul
 	// shows that the deletion is still being retried.
 	r.event(obj, "Warning", problem.Reason, "Delete", problem.Message)
 	conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
-	if _, _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
+	if _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
 		log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())
 	}
 }

@@ -111,10 +111,10 @@ func (d dependencies) refused(ctx context.Context, in apply.Intent) error {
 	case !fault.Classify(err).LostRace:
 		return nil
 	}
-	if exists, unread := d.owned(ctx, in); exists || unread != nil {
-		return nil
+	if exists, unread := d.owned(ctx, in); unread == nil && !exists {
+		return err
 	}
-	return err
+	return nil
 }
 
 // failure returns the first error of the children that in depends on.

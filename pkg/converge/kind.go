@@ -5,8 +5,6 @@
 //	               │
 //	            Observe       cached reads, one value                   reads
 //	               │
-//	            unchanged since a reconcile that found nothing to do? ─▶ end
-//	               │
 //	            Model         pure: decides, once
 //	            Limiter       makes a model wait for the rollouts of other objects
 //	            Plan          pure: the desired children
@@ -103,7 +101,7 @@ type Kind[T Object, S any] struct {
 	// is no limit.
 	Limiter Limiter
 	// Observe reads, only from the cache, what Model depends on. If it returns
-	// an error, only conditions are written. If it is nil, nothing is observed.
+	// an error, only conditions are written.
 	Observe func(context.Context, Reader, T) (S, error)
 	// Paused reports whether the children of an object must not be changed. If
 	// it is nil, objects of the kind cannot be paused.
@@ -154,9 +152,6 @@ type Reader struct {
 	unavailable unavailable
 	// claims is nil if no children are cached.
 	claims *claims
-	// reads, if not nil, records the references that were read. Reader records
-	// all other reads.
-	reads *reads
 }
 
 // Watch is a type whose changes trigger a reconcile of an object that does

@@ -22,9 +22,6 @@ type memory struct {
 	// shared is the reason that the object stalled for, if others do in the same way. If it
 	// is lost, the object is reconciled a minute later.
 	shared string
-	// rest is what the last reconcile read, if it found nothing to do. If it is lost, the
-	// next reconcile compares all children again.
-	rest rest
 }
 
 // postponed is a status that was decided, but not written yet.
@@ -59,7 +56,7 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 	return v
 }
 
-// failed returns the result of a reconcile that ends with an error.
+// failed returns the result of a reconcile that ends with an error, which may be nil.
 func (r *Reconciler) failed(key types.NamespacedName, err error) (reconcile.Result, error) {
 	v := r.classify(key, err)
 	return v.Result, v.Err

@@ -15,10 +15,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
-// exists reports whether an object was read from the cluster, rather than not
-// found.
-func exists(o client.Object) bool { return o.GetResourceVersion() != "" }
-
 // GetOwned reads the child of owner with the given name into an empty object. It
 // returns nil and no error if the child does not exist or is unowned.
 func GetOwned[L client.Object](ctx context.Context, r client.Reader, owner client.Object, name string, into L) (L, error) {
@@ -47,6 +43,20 @@ func GetOwnedIfServed[L client.Object](ctx context.Context, r client.Reader, own
 		return child, true, nil
 	}
 	return child, false, err
+}
+
+// recorder is a reader that records which objects it returned, one by one, or did not find.
+type recorder struct {
+	client.Client
+	observed map[apply.ChildKey]client.Object
+}
+
+func (r recorder) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	err := r.Client.Get(ctx, key, into, opts...)
+	if client.IgnoreNotFound(err) == nil {
+		r.observed[apply.ChildKey{Kind: kindOf(into), ObjectKey: key}] = into
+	}
+	return err
 }
 
 // ListUnowned lists the objects of a type in owner's namespace that owner does not

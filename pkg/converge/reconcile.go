@@ -78,9 +78,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.addFinalizer(ctx, obj); err != nil {
 		return r.failed(req.NamespacedName, err)
 	}
-	if after, ok := r.unchanged(ctx, obj); ok {
-		return reconcile.Result{RequeueAfter: after}, nil
-	}
 	return r.converge(ctx, obj, owner)
 }
 
@@ -89,15 +86,12 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	key := client.ObjectKeyFromObject(obj)
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
-	read := r.read(obj)
-	read.versions, read.objects = map[types.UID]string{}, map[apply.ChildKey]client.Object{}
-	c := reconciliation{Reconciler: r, obj: obj, owner: owner, read: read, out: out}
+	c := reconciliation{Reconciler: r, obj: obj, owner: owner, observed: map[apply.ChildKey]client.Object{}, out: out}
 	model, err := c.observe(ctx)
-	fulfilled := false
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
 	} else {
-		fulfilled, err = c.apply(ctx, model)
+		err = c.apply(ctx, model)
 	}
 	// Until all children match the plan, some may still have no owner reference.
 	if err == nil && !apply.Orphans(obj) && controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
@@ -117,22 +111,14 @@ func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner
 	} else {
 		model.UpdateStatus(out)
 	}
-	wait, written, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent(), out.Problem)
+	wait, err := r.writeStatus(ctx, before, obj, out.StatusIsUrgent(), out.Problem)
 	if err != nil {
 		return r.failed(key, errors.Join(out.Problem.Err, err))
 	}
 	if !out.Problem.LostRace {
 		r.change(key, func(m *memory) { m.races = 0 })
 	}
-	result := out.result(wait)
-	if fulfilled && !written && wait == 0 && out.Problem.Class == fault.None {
-		now := rest{reads: read.sum}
-		if result.RequeueAfter > 0 {
-			now.until = out.Now.Add(result.RequeueAfter)
-		}
-		r.keepRest(key, now)
-	}
-	return result, out.Problem.Err
+	return out.result(wait), out.Problem.Err
 }
 
 // observe returns the model of the object, which waits for the rollouts of other
@@ -141,7 +127,7 @@ func (c *reconciliation) observe(ctx context.Context) (Model, error) {
 	if err := c.adopt(ctx); err != nil {
 		return nil, err
 	}
-	model, err := c.kind.ObserveModel(ctx, Reader{Reader: recorder{c.client, c.read, false}, unavailable: c.unavailable, claims: c.claims, reads: c.read, Now: c.now()}, c.refs, c.obj)
+	model, err := c.kind.ObserveModel(ctx, Reader{Reader: recorder{c.client, c.observed}, unavailable: c.unavailable, claims: c.claims, Now: c.now()}, c.refs, c.obj)
 	switch {
 	case err != nil || c.kind.Limiter == nil:
 	case c.kind.Paused(c.obj):

@@ -182,6 +182,18 @@ func (l *loop) restart() {
 	l.Reconciler = NewReconciler(l.kind.erase(), l.client, configsource.NewReader(l.client, l.client), apply.NewApplier(l.client, l.client, nil), l.recorder, func() time.Time { return l.clock })
 }
 
+func (l *loop) changeChild(change func(*corev1.ConfigMap)) {
+	l.t.Helper()
+	var c corev1.ConfigMap
+	if err := l.client.Get(l.t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-child"}, &c); err != nil {
+		l.t.Fatal(err)
+	}
+	change(&c)
+	if err := l.client.Update(l.t.Context(), &c); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 // pass reconciles once, and checks which functions were called and which
 // requests were sent, in order.
 func (l *loop) pass(want ...string) reconcile.Result {
@@ -1051,31 +1063,6 @@ func TestReconciler_LogsAndForgetsDeletedObjects(t *testing.T) {
 	}
 	if len(l.objects) != 0 {
 		t.Error("the object is still remembered: memory grows with every one ever made")
-	}
-}
-
-// Events of the children arrive before that of the removed finalizer.
-func TestReconciler_RemovesTheFinalizerOnce(t *testing.T) {
-	l := newLoop(t, object(finalized, deleted))
-	stale := l.stored()
-	l.Reconciler.client = interceptor.NewClient(l.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-			if w, ok := into.(*webserverv1.WebServer); ok {
-				stale.DeepCopyInto(w)
-				return nil
-			}
-			return c.Get(ctx, key, into, opts...)
-		},
-	})
-	l.pass("Observe", "Desired", "patch")
-	l.pass()
-	l.pass()
-	stale.ResourceVersion = "later" // the object was changed meanwhile
-	l.refuse["patch"] = errors.New("no answer")
-	for range 2 {
-		if _, err := l.try("Observe", "Desired", "patch"); err == nil {
-			t.Error("no error, so no back-off")
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package converge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -36,33 +37,30 @@ const startup = time.Second
 // writeStatus writes the status if it differs. If the difference may soon become
 // another one, it writes nothing and returns how long to wait. An urgent status, and
 // one that reports a problem, is always written. before has no spec.
-func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (wait time.Duration, written bool, err error) {
+func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urgent bool, problem fault.Verdict) (wait time.Duration, err error) {
 	key := client.ObjectKeyFromObject(after)
 	after = withoutSpec(after)
 	keepTransitions(before.GetStatus(), after.GetStatus())
 	if sameStatus(before, after) {
 		r.settled(key)
-		return 0, false, nil
+		return 0, nil
 	}
-	decided := before
-	if last := r.unwritten(key, before); last != nil {
-		decided = last
-	}
+	decided := cmp.Or(r.unwritten(key, before), before)
 	if left := r.postpone(key, before, after, mayLag(before.GetStatus(), after.GetStatus(), urgent, problem)); left > 0 {
-		return left, false, nil
+		return left, nil
 	}
 	// The resource version rejects the write of a former leader that was
 	// suspended and resumed.
 	err = r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
 	if apierrors.IsNotFound(err) {
-		return 0, true, nil // deleted meanwhile
+		return 0, nil // deleted meanwhile
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("writing the status: %w", err)
+		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	r.settled(key)
 	r.announce(decided, after, observesSpec(before.GetStatus(), after.GetStatus()), problem)
-	return 0, true, nil
+	return 0, nil
 }
 
 // observesSpec reports whether a status is the first one of a generation of the spec.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -31,7 +32,8 @@ func (planFunc) UpdateStatus(converge.Outcome) {}
 // cannot be rendered.
 func kinds() []converge.AnyKind {
 	return []converge.AnyKind{converge.Erase(converge.Kind[*webserverv1.WebServer, int]{
-		New: func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		New:     func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
+		Observe: func(context.Context, converge.Reader, *webserverv1.WebServer) (int, error) { return 0, nil },
 		Model: func(w *webserverv1.WebServer, _ int) converge.Model {
 			return planFunc(func() (converge.Plan, error) {
 				if w.Spec.Image == "bad" {
@@ -198,6 +200,9 @@ func TestRender_ConvertsToTheStoredVersion(t *testing.T) {
 	}
 	kind := converge.Erase(converge.Kind[*demoapplicationv1.DemoApplication, struct{}]{
 		New: func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		Observe: func(context.Context, converge.Reader, *demoapplicationv1.DemoApplication) (_ struct{}, _ error) {
+			return
+		},
 		Model: func(a *demoapplicationv1.DemoApplication, _ struct{}) converge.Model {
 			return planFunc(func() (converge.Plan, error) {
 				in := apply.New(corev1ac.ConfigMap(a.Name, a.Namespace).WithData(map[string]string{"image": a.Spec.Image}),
