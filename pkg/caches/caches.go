@@ -26,8 +26,6 @@ type caches struct {
 	metadata cache.Cache
 	// namespaces is nil if all namespaces are watched.
 	namespaces *namespaces
-	// packed holds the objects of the types of which there are many.
-	packed *packedInformers
 }
 
 // New returns the caches of a manager. o are those of Options, with what the manager adds.
@@ -40,8 +38,7 @@ func New(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 		}
 	}
 	unpacked := o.NewInformer
-	packed := newPackedInformers(o.Scheme, unpacked)
-	o.NewInformer = packed.newInformer
+	o.NewInformer = newPackedInformers(o.Scheme, unpacked).newInformer
 	whole, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
@@ -52,7 +49,7 @@ func New(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of metadata: %w", err)
 	}
-	return caches{whole, metadata, watched, packed}, nil
+	return caches{whole, metadata, watched}, nil
 }
 
 // of returns the cache for objects or lists of o's type.
@@ -64,22 +61,13 @@ func (c caches) of(o any) cache.Cache {
 	return c.Cache
 }
 
-// Get reads an object. With client.UnsafeDisableDeepCopy, which is for readers
-// that compare only identities and versions, an object of a packed type has only
-// its metadata.
+// Get reads an object.
 func (c caches) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	if d := (&client.GetOptions{}).ApplyOptions(opts).UnsafeDisableDeepCopy; d != nil && *d && c.packed.get(key, o) {
-		return nil
-	}
 	return c.of(o).Get(ctx, key, o, opts...)
 }
 
-// List reads objects, like Get.
+// List reads objects.
 func (c caches) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
-	o := (&client.ListOptions{}).ApplyOptions(opts)
-	if d := o.UnsafeDisableDeepCopy; d != nil && *d && c.packed.list(l, o) {
-		return nil
-	}
 	return c.of(l).List(ctx, l, opts...)
 }
 

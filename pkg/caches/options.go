@@ -27,7 +27,7 @@ func Options(scheme *runtime.Scheme, kinds []telemetry.Object, watch []string) c
 	}
 	for _, p := range packedTypes() {
 		// A packed object is decoded for each reader, so that no copy is needed.
-		options := cache.ByObject{UnsafeDisableDeepCopy: new(!contentIsRead(reflect.TypeOf(p)))}
+		options := cache.ByObject{UnsafeDisableDeepCopy: new(!mayBeLarge(reflect.TypeOf(p)))}
 		if slices.ContainsFunc(unownedTypes(), func(u client.Object) bool { return reflect.TypeOf(u) == reflect.TypeOf(p) }) {
 			options.Label = labels.Everything()
 		}

@@ -13,12 +13,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -44,14 +41,12 @@ var packs = func() map[reflect.Type]bool {
 	return types
 }()
 
-// largestConfigMap is the size in bytes up to which a ConfigMap is held encoded. A
-// reconcile without changes reads the content of snapshots, and its cost must not depend
-// on their size.
+// largestConfigMap is the size in bytes up to which a ConfigMap is held encoded. Every
+// reconcile reads the content of snapshots, and its cost must not depend on their size.
 const largestConfigMap = 4 << 10
 
-// contentIsRead reports whether readers that compare only identities and versions of
-// other types read also the content of this one.
-func contentIsRead(t reflect.Type) bool { return t == reflect.TypeFor[*corev1.ConfigMap]() }
+// mayBeLarge reports whether objects of a type may be too large to be held encoded.
+func mayBeLarge(t reflect.Type) bool { return t == reflect.TypeFor[*corev1.ConfigMap]() }
 
 // packed is an object as an informer holds it. It has only what the informer
 // asks for; calling another method of metav1.Object panics.
@@ -89,7 +84,7 @@ func (p *packer) pack(in any) (any, error) {
 	if !ok {
 		return in, nil // packed already, or a tombstone
 	}
-	if contentIsRead(reflect.TypeOf(in)) && o.Size() > largestConfigMap {
+	if mayBeLarge(reflect.TypeOf(in)) && o.Size() > largestConfigMap {
 		return in, nil
 	}
 	raw, err := o.Marshal()
@@ -166,15 +161,15 @@ type packedInformers struct {
 	names    interner
 
 	mu sync.Mutex
-	// by has the informers of each packed type: several, if some namespaces are watched.
-	by map[reflect.Type][]packedInformer
+	// packers are those of the types. Informers of several namespaces share one.
+	packers map[reflect.Type]*packer
 }
 
 func newPackedInformers(scheme *runtime.Scheme, unpacked newInformer) *packedInformers {
 	if unpacked == nil {
 		unpacked = toolscache.NewSharedIndexInformer
 	}
-	return &packedInformers{scheme: scheme, unpacked: unpacked, by: map[reflect.Type][]packedInformer{}}
+	return &packedInformers{scheme: scheme, unpacked: unpacked, packers: map[reflect.Type]*packer{}}
 }
 
 // newInformer returns an informer that packs the objects if there are many of their type.
@@ -187,69 +182,10 @@ func (p *packedInformers) newInformer(lw toolscache.ListerWatcher, example runti
 	t := reflect.TypeOf(example)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one := &packer{of: t.Elem(), kind: kinds[0], names: &p.names}
-	if same := p.by[t]; len(same) > 0 {
-		one = same[0].packer
+	if p.packers[t] == nil {
+		p.packers[t] = &packer{of: t.Elem(), kind: kinds[0], names: &p.names}
 	}
-	packing := packedInformer{i, one}
-	p.by[t] = append(p.by[t], packing)
-	return packing
-}
-
-// only returns the informer for objects of a type of which the metadata suffices, if there
-// is one, and it is in sync.
-func (p *packedInformers) only(t reflect.Type) (packedInformer, bool) {
-	if p == nil || contentIsRead(t) {
-		return packedInformer{}, false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.by[t]
-	if len(all) != 1 || !all[0].HasSynced() {
-		return packedInformer{}, false
-	}
-	return all[0], true
-}
-
-// get reads the metadata of an object, and reports whether it did.
-func (p *packedInformers) get(key client.ObjectKey, into client.Object) bool {
-	i, ok := p.only(reflect.TypeOf(into))
-	if !ok {
-		return false
-	}
-	o, ok, err := i.SharedIndexInformer.GetIndexer().GetByKey(key.String())
-	if !ok || err != nil {
-		return false
-	}
-	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(i.identify(o)).Elem())
-	return true
-}
-
-// list reads the metadata of the objects in a namespace with a value of an index,
-// and reports whether it did.
-func (p *packedInformers) list(into client.ObjectList, o *client.ListOptions) bool {
-	items, ok := reflect.TypeOf(into).Elem().FieldByName("Items")
-	if !ok || o.Namespace == "" || o.FieldSelector == nil || o.Limit > 0 || o.Continue != "" {
-		return false
-	}
-	r := o.FieldSelector.Requirements()
-	i, ok := p.only(reflect.PointerTo(items.Type.Elem()))
-	if !ok || len(r) != 1 || r[0].Operator != selection.Equals {
-		return false
-	}
-	// The name and the values of an index are those of the cache of controller-runtime.
-	found, err := i.SharedIndexInformer.GetIndexer().ByIndex("field:"+r[0].Field, o.Namespace+"/"+r[0].Value)
-	if err != nil {
-		return false
-	}
-	all := make([]runtime.Object, 0, len(found))
-	for _, f := range found {
-		one := i.identify(f).(client.Object)
-		if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(one.GetLabels())) {
-			all = append(all, one)
-		}
-	}
-	return meta.SetList(into, all) == nil
+	return packedInformer{i, p.packers[t]}
 }
 
 // packedInformer is an informer that holds packed objects. Reads return decoded

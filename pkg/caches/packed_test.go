@@ -14,8 +14,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
@@ -124,8 +122,7 @@ func TestPackedInformer(t *testing.T) {
 		}
 	}
 	source := cachetesting.NewFakeControllerSource()
-	all := newPackedInformers(clientgoscheme.Scheme, nil)
-	i := all.newInformer(source, &appsv1.Deployment{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	i := newPackedInformers(clientgoscheme.Scheme, nil).newInformer(source, &appsv1.Deployment{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	seen := make(events, 10)
 	_, err := i.AddEventHandler(seen)
 	if err := errors.Join(err,
@@ -136,9 +133,6 @@ func TestPackedInformer(t *testing.T) {
 		}}),
 	); err != nil {
 		t.Fatal(err)
-	}
-	if all.get(client.ObjectKey{Namespace: "ns", Name: "web"}, &appsv1.Deployment{}) {
-		t.Error("read before the first list")
 	}
 	ctx := t.Context()
 	go i.RunWithContext(ctx)
@@ -183,32 +177,6 @@ func TestPackedInformer(t *testing.T) {
 	}
 	if _, ok, err := x.GetByKey("ns/other"); ok || err != nil {
 		t.Errorf("another one: got %v, %v", ok, err)
-	}
-
-	var d appsv1.Deployment
-	if !all.get(client.ObjectKey{Namespace: "ns", Name: "web"}, &d) || d.Labels["app"] != "b" || d.Spec.Replicas != nil {
-		t.Errorf("metadata: got %+v", d)
-	}
-	if all.get(client.ObjectKey{Namespace: "ns", Name: "other"}, &d) || all.get(client.ObjectKey{}, &corev1.Pod{}) {
-		t.Error("metadata of an object that does not exist, or of a type without an informer")
-	}
-	for name, tc := range map[string]struct {
-		options client.ListOptions
-		read    bool
-		want    int
-	}{
-		"by index":       {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermEqualSelector("app", "b")}, true, 1},
-		"and label":      {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermEqualSelector("app", "b"), LabelSelector: labels.SelectorFromSet(labels.Set{"app": "c"})}, true, 0},
-		"no namespace":   {client.ListOptions{FieldSelector: fields.OneTermEqualSelector("app", "b")}, false, 0},
-		"no index":       {client.ListOptions{Namespace: "ns"}, false, 0},
-		"unknown index":  {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermEqualSelector("other", "b")}, false, 0},
-		"other operator": {client.ListOptions{Namespace: "ns", FieldSelector: fields.OneTermNotEqualSelector("app", "b")}, false, 0},
-		"limit":          {client.ListOptions{Namespace: "ns", Limit: 1, FieldSelector: fields.OneTermEqualSelector("app", "b")}, false, 0},
-	} {
-		var l appsv1.DeploymentList
-		if got := all.list(&l, &tc.options); got != tc.read || len(l.Items) != tc.want {
-			t.Errorf("%s: got %v, %d objects", name, got, len(l.Items))
-		}
 	}
 
 	source.Delete(deployment("b"))

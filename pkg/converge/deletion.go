@@ -24,10 +24,10 @@ import (
 // operator's finalizer. Without the finalizer there is nothing to do: the garbage collector
 // deletes the children.
 func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) {
+	key, version := client.ObjectKeyFromObject(obj), obj.GetResourceVersion()
+	if !controllerutil.ContainsFinalizer(obj, naming.Finalizer) || r.recall(key).finalized == version {
 		return reconcile.Result{}, nil
 	}
-	key := client.ObjectKeyFromObject(obj)
 	if err := r.release(ctx, obj, owner); err != nil {
 		v := r.classify(key, err)
 		log.FromContext(ctx).Info("Not all children could be released", "why", err.Error())
@@ -40,7 +40,11 @@ func (r *Reconciler) finalize(ctx context.Context, obj Object, owner apply.Owner
 			return v.Result, v.Err
 		}
 	}
-	return r.failed(key, client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer)))
+	err := client.IgnoreNotFound(r.patchFinalizers(ctx, obj, controllerutil.RemoveFinalizer))
+	if err == nil {
+		r.change(key, func(m *memory) { m.finalized = version })
+	}
+	return r.failed(key, err)
 }
 
 // reportBlocked reports that an object cannot be deleted yet.

@@ -22,6 +22,9 @@ type memory struct {
 	// shared is the reason that the object stalled for, if others do in the same way. If it
 	// is lost, the object is reconciled a minute later.
 	shared string
+	// finalized is the version of which the finalizer was removed. If it is lost, that may be
+	// tried again before the cache has observed it.
+	finalized string
 }
 
 // postponed is a status that was decided, but not written yet.
@@ -45,12 +48,8 @@ func (r *Reconciler) classify(key types.NamespacedName, err error) fault.Verdict
 	if !v.LostRace {
 		return v
 	}
-	races := 0
-	r.change(key, func(m *memory) {
-		m.races++
-		races = m.races
-	})
-	if races > fewRaces {
+	r.change(key, func(m *memory) { m.races++ })
+	if r.recall(key).races > fewRaces {
 		return fault.ClassifyLasting(err)
 	}
 	return v
@@ -94,12 +93,17 @@ func (r *Reconciler) share(key types.NamespacedName, v fault.Verdict) time.Durat
 
 // remember forgets what is known of an earlier object of the name.
 func (r *Reconciler) remember(key types.NamespacedName, obj Object) {
-	var known memory
-	r.change(key, func(m *memory) { known = *m })
-	if known.uid != obj.GetUID() {
+	if r.recall(key).uid != obj.GetUID() {
 		r.forget(key)
 		r.change(key, func(m *memory) { m.uid = obj.GetUID() })
 	}
+}
+
+// recall returns what is remembered about an object.
+func (r *Reconciler) recall(key types.NamespacedName) memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key]
 }
 
 // change changes what is remembered about an object that is being reconciled.

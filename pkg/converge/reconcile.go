@@ -49,16 +49,15 @@ func NewReconciler(k AnyKind, c client.Client, refs *configsource.Reader, a *app
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	began := r.now()
 	obj := r.kind.New()
-	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
-		if apierrors.IsNotFound(err) {
-			if r.kind.Limiter != nil {
-				r.kind.Limiter.Release(req.NamespacedName)
-			}
-			if r.forget(req.NamespacedName) { // logged once, even if events of its children follow
-				log.FromContext(ctx).Info(r.kind.Log.Gone)
-			}
-			return reconcile.Result{}, nil
+	if err := r.client.Get(ctx, req.NamespacedName, obj); apierrors.IsNotFound(err) {
+		if r.kind.Limiter != nil {
+			r.kind.Limiter.Release(req.NamespacedName)
 		}
+		if r.forget(req.NamespacedName) { // logged once, even if events of its children follow
+			log.FromContext(ctx).Info(r.kind.Log.Gone)
+		}
+		return reconcile.Result{}, nil
+	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
 	r.remember(req.NamespacedName, obj)

@@ -1066,6 +1066,31 @@ func TestReconciler_LogsAndForgetsDeletedObjects(t *testing.T) {
 	}
 }
 
+// Events of the children arrive before that of the removed finalizer.
+func TestReconciler_RemovesTheFinalizerOnce(t *testing.T) {
+	l := newLoop(t, object(finalized, deleted))
+	stale := l.stored()
+	l.Reconciler.client = interceptor.NewClient(l.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			if w, ok := into.(*webserverv1.WebServer); ok {
+				stale.DeepCopyInto(w)
+				return nil
+			}
+			return c.Get(ctx, key, into, opts...)
+		},
+	})
+	l.pass("Observe", "Desired", "patch")
+	l.pass()
+	l.pass()
+	stale.ResourceVersion = "later" // the object was changed meanwhile
+	l.refuse["patch"] = errors.New("no answer")
+	for range 2 {
+		if _, err := l.try("Observe", "Desired", "patch"); err == nil {
+			t.Error("no error, so no back-off")
+		}
+	}
+}
+
 func TestReconciler_DistinguishesRecreatedObjects(t *testing.T) {
 	l := newLoop(t, object(finalized, deleted))
 	l.pass("Observe", "Desired", "patch") // the finalizer was removed: the cached object is outdated

@@ -41,8 +41,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 	key := client.ObjectKeyFromObject(after)
 	after = withoutSpec(after)
 	keepTransitions(before.GetStatus(), after.GetStatus())
+	written := func(m *memory) { m.postponed = postponed{} }
 	if sameStatus(before, after) {
-		r.settled(key)
+		r.change(key, written)
 		return 0, nil
 	}
 	decided := cmp.Or(r.unwritten(key, before), before)
@@ -58,7 +59,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 	if err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	r.settled(key)
+	r.change(key, written)
 	r.announce(decided, after, observesSpec(before.GetStatus(), after.GetStatus()), problem)
 	return 0, nil
 }
@@ -168,11 +169,6 @@ func (r *Reconciler) event(obj client.Object, kind, reason, action, note string)
 	}
 }
 
-// settled records that the status that was decided last has been written.
-func (r *Reconciler) settled(key types.NamespacedName) {
-	r.change(key, func(m *memory) { m.postponed = postponed{} })
-}
-
 // postpone records a status that is not written yet, and returns how long it may
 // remain unwritten: lag, less the time since the first of the changes. Counts that
 // changed before the user did do not matter to that.
@@ -204,9 +200,7 @@ func (r *Reconciler) resumeStatus(key types.NamespacedName, obj Object) {
 // unwritten returns the object with the status that was decided last, or nil if that
 // has been written, or if written has another status than the decision was based on.
 func (r *Reconciler) unwritten(key types.NamespacedName, written Object) Object {
-	r.mu.Lock()
-	last := r.objects[key].postponed
-	r.mu.Unlock()
+	last := r.recall(key).postponed
 	if last.to == nil || !sameStatus(last.from, written) {
 		return nil
 	}

@@ -94,13 +94,12 @@ func Register(mgr manager.Manager, k AnyKind, a *apply.Applier, o Options) error
 	for part := range strings.SplitSeq(k.Log.Logger, ".") {
 		base = base.WithName(part)
 	}
-	warm := true
 	b := builder.ControllerManagedBy(mgr).Named(name).Watches(k.New(), handleObject()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: o.Workers + 1,
 			NewQueue:                newQueue(o.Workers),
 			ReconciliationTimeout:   timeout,
-			EnableWarmup:            &warm,
+			EnableWarmup:            new(true),
 			RateLimiter:             retries(),
 		}).
 		WithLogConstructor(func(req *reconcile.Request) logr.Logger {
