@@ -62,12 +62,7 @@ func (t *attempt) run(ctx context.Context) (_ Child, err error) {
 	if left.Differs || t.action == Unchanged {
 		return left, nil
 	}
-	if t.claim != nil && isCached { // the cache lacks the managed fields
-		if live, err = t.readLive(ctx); err != nil {
-			return Child{}, err
-		}
-	}
-	if err := t.takeOver(ctx, live); err != nil {
+	if live, err = t.takeOver(ctx, live, isCached); err != nil {
 		return Child{}, err
 	}
 	return t.send(ctx, live)
@@ -201,18 +196,23 @@ func read(ctx context.Context, r client.Reader, in Intent) (client.Object, error
 	return live, nil
 }
 
-// takeOver claims the fields that the apply has to remove. live has complete managed fields.
-func (t *attempt) takeOver(ctx context.Context, live client.Object) error {
+// takeOver claims the fields that the apply has to remove, and returns the child as it is then.
+func (t *attempt) takeOver(ctx context.Context, live client.Object, isCached bool) (_ client.Object, err error) {
+	if t.claim != nil && isCached { // the cache lacks the managed fields
+		if live, err = t.readLive(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if t.action == TakenOver {
 		t.log(ctx, "Taking over a "+t.in.Kind+" that is already there")
 	}
 	claimed, err := compare.Claim(live, t.claim)
 	if claimed == nil || err != nil {
-		return err
+		return live, err
 	}
 	before := live.DeepCopyObject().(client.Object)
 	live.SetManagedFields(claimed)
-	return t.write("claiming fields of", func() error {
+	return live, t.write("claiming fields of", func() error {
 		// Do not wait for the cache: without the operator's label it would not
 		// observe this write. The apply that follows adds the label.
 		return t.client.Patch(ctx, live, ifUnchanged(before), client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
