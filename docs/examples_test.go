@@ -27,7 +27,7 @@ func TestExamples_AreValid(t *testing.T) {
 	platform := config.Default()
 	platform.Annotations = []string{"*"} // some examples are about annotations
 	offline := webhooks.NewOffline(platform)
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range append(pages, "../README.md", "tasks.md") {
 		raw, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -47,6 +47,33 @@ func TestExamples_AreValid(t *testing.T) {
 		if valid == 0 {
 			t.Errorf("%s has no complete example", page)
 		}
+	}
+}
+
+// TestTasks_NoExampleUndoesAnother checks that no two examples of the tasks are the same object:
+// who applies the second would lose what only the first states, such as its host.
+func TestTasks_NoExampleUndoesAnother(t *testing.T) {
+	raw, err := os.ReadFile("tasks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range fenced.FindAllStringSubmatch(string(raw), -1) {
+		var o struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+		if err := yaml.Unmarshal([]byte(m[1]), &o); err != nil {
+			t.Fatalf("%v\n%s", err, m[1])
+		}
+		name := o.Kind + "/" + o.Metadata.Name
+		if o.Kind != "" && seen[name] {
+			t.Errorf("%s is in two examples", name)
+		}
+		seen[name] = true
+	}
+	if len(seen) < 2 {
+		t.Errorf("%d objects", len(seen))
 	}
 }
 
