@@ -738,3 +738,37 @@ func TestService_FollowsThePortsOfThePods(t *testing.T) {
 	o, _ = pass(t, w, o, func(*appsv1.Deployment) {})
 	target("rolling back", intstr.FromString("http"))
 }
+
+// Another change before the pods without TLS have ended must not take away the port for https,
+// whose node port would be another one when it comes back.
+func TestService_KeepsHTTPSWhenTheSpecChangesAgain(t *testing.T) {
+	for name, earlierEnds := range map[string]bool{"while earlier pods end": true, "while they are replaced": false} {
+		t.Run(name, func(t *testing.T) {
+			w := sample()
+			o, _ := pass(t, w, Observed{}, rolledOut)
+			podOf := func(name string) corev1.Pod {
+				template := o.Deployment.Spec.Template
+				p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: template.Annotations}, Spec: template.Spec}
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+				return p
+			}
+			earlier := podOf("earlier")
+			w.Spec.TLS = &webserverv1.TLS{SecretRef: webserverv1.SecretReference{Name: "tls"}}
+			w.Generation++
+			o, _ = pass(t, w, o, func(*appsv1.Deployment) {})
+			if earlierEnds {
+				earlier.DeletionTimestamp = &metav1.Time{Time: o.Now}
+			}
+			o.Pods = []corev1.Pod{earlier, podOf("later")}
+			o, _ = pass(t, w, o, func(*appsv1.Deployment) {})
+			if httpsPort(o.Service).Port != tlsPort {
+				t.Fatal("no port for https")
+			}
+			w.Spec.Image = "nginx:9.9.9"
+			w.Generation++
+			if o, _ = pass(t, w, o, func(*appsv1.Deployment) {}); httpsPort(o.Service).Port != tlsPort {
+				t.Error("the Service has lost its port for https")
+			}
+		})
+	}
+}

@@ -13,7 +13,8 @@ type InUse struct {
 	// Templates are the decided one, and those of the pods.
 	Templates []*corev1ac.PodTemplateSpecApplyConfiguration
 	// Reached is the index of the template whose pods clients reach now: the decided
-	// one, unless only pods of another one are ready.
+	// one, unless only pods of others are ready. Of those it is the newest, but not one whose
+	// pods are all being deleted, if there is another.
 	Reached int
 	// Complete reports that there are no pods of other templates.
 	Complete bool
@@ -21,34 +22,41 @@ type InUse struct {
 
 // InUse returns the templates that are in use.
 func (d *Decision) InUse(pods []corev1.Pod) InUse {
-	ready := map[string]bool{} // by the hashes of the templates of all pods
+	const ending, staying = 1, 2
+	ready := map[string]int{} // by the hashes of the templates of all pods
 	for i := range pods {
 		if p := &pods[i]; !podstate.HasEnded(p) {
-			hash := p.Annotations[naming.AnnotationTemplate]
-			ready[hash] = ready[hash] || podstate.Ready(p)
+			hash, is := p.Annotations[naming.AnnotationTemplate], 0
+			if podstate.Ready(p) {
+				is = staying
+				if p.DeletionTimestamp != nil {
+					is = ending
+				}
+			}
+			ready[hash] = max(ready[hash], is)
 		}
 	}
 	var in InUse
+	most := 1
 	if d.Template != nil {
 		in.Templates = append(in.Templates, d.Template)
-		in.Reached = -1
-		if ready[d.Serving.hash] {
-			in.Reached = 0
+		if ready[d.Serving.hash] > 0 {
+			most = staying + 1
 		}
 		delete(ready, d.Serving.hash)
 	}
 	for _, r := range d.Kept {
-		isReady, used := ready[r.hash]
+		is, used := ready[r.hash]
 		t, err := r.Template()
 		if !used || err != nil { // Snapshots reports the error
 			continue
 		}
 		delete(ready, r.hash)
 		in.Templates = append(in.Templates, t)
-		if isReady && in.Reached < 0 {
-			in.Reached = len(in.Templates) - 1
+		if is >= most {
+			in.Reached, most = len(in.Templates)-1, is
 		}
 	}
-	in.Reached, in.Complete = max(in.Reached, 0), len(ready) == 0
+	in.Complete = len(ready) == 0
 	return in
 }
