@@ -162,6 +162,7 @@ func (x *object) AddService(plan *converge.Plan, ports workload.Ports) {
 type served struct {
 	http         intstr.IntOrString // the target port
 	https, http3 bool
+	unnamed      bool // the only port has no name
 }
 
 // changes returns the log lines that the legacy operator writes when the spec is
@@ -189,6 +190,7 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 	port, from := nodePort(w, o, platform, kind)
 	https := httpsNodePort(w, o, kind, is.https)
 	is.http3 = is.http3 && !(https == 0 && allocates(o.Service, kind))
+	is.unnamed = !is.https && o.Service != nil && httpPort(o.Service).Name == ""
 	in := serviceIntent(w, kind, is, port, https)
 	mine := int32(0) // the node port that the user asked for, 0 for none
 	if from == asked {
@@ -218,8 +220,13 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 
 func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, is served, nodePort, httpsNodePort int32) apply.Intent {
 	ports := []*corev1ac.ServicePortApplyConfiguration{onePort(servicePort(w), is.http, nodePort)}
-	if is.https {
+	// A proxy of the cluster refuses requests between a change of the name and that of the
+	// EndpointSlices, so the port has the name that it needs next to another one from the
+	// beginning. That of the legacy operator has none.
+	if !is.unnamed {
 		ports[0].WithName("http")
+	}
+	if is.https {
 		ports = append(ports, onePort(tlsPort, intstr.FromInt(tlsPort), httpsNodePort).WithName(httpsName))
 	}
 	if is.http3 {
@@ -316,8 +323,7 @@ func allocates(live *corev1.Service, kind corev1.ServiceType) bool {
 
 const httpsName, http3Name = "https", "http3" // of ports of the pods and of the Service
 
-// httpPort returns the http port of the Service, or the zero value. It has a name
-// only if it is not the only port.
+// httpPort returns the http port of the Service, or the zero value.
 func httpPort(s *corev1.Service) corev1.ServicePort {
 	for _, p := range s.Spec.Ports {
 		if p.Name != httpsName && p.Name != http3Name {

@@ -243,7 +243,8 @@ func TestDesired_KeepsTheNamesOfTheLegacyOperator(t *testing.T) {
 		"Service's selector":   {pods, s.Spec.Selector},
 		"Service's type":       {corev1.ServiceTypeNodePort, s.Spec.Type},
 		"Service's ports": {[]corev1.ServicePort{
-			{Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30010},
+			// That of the legacy operator has no name, and none gets one.
+			{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30010},
 		}, s.Spec.Ports},
 	} {
 		if diff := cmp.Diff(is.want, is.got); diff != "" {
@@ -422,6 +423,46 @@ func TestDesired_KeepsTheDefaultServiceType(t *testing.T) {
 			}
 			if s.Spec.Type != tc.want || s.Spec.Ports[0].NodePort != port {
 				t.Errorf("got %s with node port %d, want %s with %d", s.Spec.Type, s.Spec.Ports[0].NodePort, tc.want, port)
+			}
+		})
+	}
+}
+
+// A proxy of the cluster finds the endpoints of a port by its name: it refuses requests while
+// only the Service has a new one.
+func TestService_KeepsTheNameOfItsPort(t *testing.T) {
+	t.Parallel()
+	live := func(names ...string) *corev1.Service {
+		s := &corev1.Service{}
+		for _, n := range names {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: n})
+		}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		live  *corev1.Service
+		https bool
+		want  string
+	}{
+		"a new Service":                               {nil, false, "http"},
+		"before TLS is added":                         {live("http"), false, "http"},
+		"TLS is removed":                              {live("http", "https"), false, "http"},
+		"it has no name, and needs none":              {live(""), false, ""},
+		"it has no name, and needs one next to https": {live(""), true, "http"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := sample()
+			raw, err := service(w, Observed{Service: tc.live}, platform.WebServer, served{http: intstr.FromInt32(80), https: tc.https}).Object(w, ownerKind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &corev1.Service{}
+			if err := json.Unmarshal(raw, s); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Spec.Ports[0].Name; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
