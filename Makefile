@@ -196,15 +196,11 @@ lint: $(GOLANGCI_LINT) $(ACTIONLINT) bin/cluster ## Run golangci-lint in every m
 		printf '$(BOLD)==> %4ds  lint %s$(OFF)\n' "$$(($$(date +%s) - $(STARTED)))" $$m; \
 		(cd $$m && GOGC=1000 nice -n 15 $(GOLANGCI_LINT) run); done
 	$(call say,'lint comments and documentation')
-	@go run ./hack/prose -lint
+	@go run ./hack/prose
 	@$(ACTIONLINT) .github/workflows/*.yaml
 	$(call say,'lint the chart')
 	@for values in values.yaml values-production.yaml; do \
 		"$$(bin/cluster tool helm)" lint --strict --quiet $(CHART) -f $(CHART)/$$values; done
-
-.PHONY: prose
-prose: ## Print how often expressions of docs/style.md occur per 1,000 words
-	@go run ./hack/prose
 
 .PHONY: size
 size: ## Print how many lines, facts, complex functions and words there are, and the goals

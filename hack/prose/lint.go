@@ -55,37 +55,16 @@ func (m matcher) find(body string) [][]int {
 	})
 }
 
-// lint checks the files below folders, but not those below excluded.
-func lint(root string, folders, excluded []string) ([]finding, error) {
+// lint checks the files below folders of the working directory, except hidden and
+// ignored ones and test data.
+func lint(folders []string) ([]finding, error) {
 	var out []finding
-	for _, folder := range folders {
-		err := walk(root, folder, excluded, func(path string, content []byte) error {
-			found, err := check(path, content)
-			out = append(out, found...)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// walk visits the files below a folder, except hidden, excluded and ignored
-// ones and test data. Paths are relative to root and separated by slashes.
-func walk(root, folder string, excluded []string, visit func(path string, content []byte) error) error {
-	return filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+	visit := func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		name := entry.Name()
-		skip := rel != "." && (name == ".git" || name == ".ci" || name == "testdata" ||
-			slices.Contains(excluded, rel) || slices.Contains(ignored, rel))
+		name, rel := entry.Name(), filepath.ToSlash(path)
+		skip := name == ".git" || name == ".ci" || name == "testdata" || slices.Contains(ignored, rel)
 		switch {
 		case skip && entry.IsDir():
 			return filepath.SkipDir
@@ -96,6 +75,14 @@ func walk(root, folder string, excluded []string, visit func(path string, conten
 		if err != nil {
 			return err
 		}
-		return visit(rel, content)
-	})
+		found, err := check(rel, content)
+		out = append(out, found...)
+		return err
+	}
+	for _, folder := range folders {
+		if err := filepath.WalkDir(filepath.Clean(folder), visit); err != nil { //nolint:gosec // a developer names it
+			return nil, err
+		}
+	}
+	return out, nil
 }

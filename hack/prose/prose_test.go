@@ -3,21 +3,10 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestLint_PendingExists(t *testing.T) {
-	for _, p := range pending {
-		found := false
-		err := walk("../..", p, nil, func(string, []byte) error { found = true; return nil })
-		if err != nil || !found {
-			t.Errorf("pending: %s does not exist or is ignored (%v)", p, err)
-		}
-	}
-}
 
 func TestCheck(t *testing.T) {
 	const goFile = `// Package p is looked at by nobody.
@@ -94,24 +83,5 @@ func TestRules_HaveReplacements(t *testing.T) {
 				t.Errorf("%s: exception %s matches everything", m.rule.pattern, e)
 			}
 		}
-	}
-}
-
-func TestMeasure_PerThousandWords(t *testing.T) {
-	var f frequencies
-	f.add(strings.Repeat("somebody creates one thing ", 10))
-	if f.words != 40 || f.perThousand(0) != 250 || f.perThousand(len(counted)-1) != 250 {
-		t.Errorf("got %d words and %v", f.words, f.counts)
-	}
-}
-
-func TestRun_PrintsTable(t *testing.T) {
-	var out strings.Builder
-	if err := run(&out, "../..", false, nil); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if got, want := len(lines), len(counted)+2; got != want {
-		t.Errorf("%d lines, want %d:\n%s", got, want, out.String())
 	}
 }

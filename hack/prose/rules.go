@@ -94,9 +94,6 @@ func expression(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:^|\b)(?:` + strings.ReplaceAll(pattern, " ", `\s+`) + `)(?:\b|$)`)
 }
 
-// pending are the folders and files that still use expressions to avoid: none.
-var pending []string
-
 // ignored are files that are generated or written by third parties, and those
 // that quote the expressions to avoid.
 var ignored = []string{
@@ -108,26 +105,4 @@ var ignored = []string{
 	"config/rbac/role.yaml",
 	"hack/prose",
 	"docs/style.md",
-}
-
-// An expression of the table that measure prints.
-type expressionCount struct {
-	name    string
-	pattern *regexp.Regexp
-}
-
-// counted are the rows of the table.
-var counted = []expressionCount{
-	{"nobody, somebody, whoever", expression(`nobody|somebody|whoever`)},
-	{"tells whether", expression(`tells? whether`)},
-	{"what of, of what", expression(`what of|of what`)},
-	{"stand, stands (for exist)", expression(`stands?|stood|standing`)},
-	{"where", expression(`where`)},
-	{"pass (for reconcile)", expression(`pass|passes`)},
-	{"ours, theirs, foreign", expression(`ours|theirs|foreign`)},
-	{"anew", expression(`anew`)},
-	{
-		"ensure, reconcile, exist, create, delete, owned",
-		expression(`ensur(e|es|ed|ing)|reconcil(e|es|ed|ing|er|ers|iation|iations)|exist(s|ed|ing)?|creat(e|es|ed|ing|ion)|delet(e|es|ed|ing|ion)|owned`),
-	},
 }
