@@ -158,13 +158,16 @@ func defined(f *ast.File) map[string]string {
 			return true
 		}
 		call, ok := v.Values[0].(*ast.CallExpr)
-		if !ok || len(call.Args) != 1 {
+		if !ok || len(call.Args) == 0 {
 			return true
 		}
 		if s, ok := call.Fun.(*ast.SelectorExpr); !ok || s.Sel.Name != "Define" {
 			return true
 		}
-		fields, _ := call.Args[0].(*ast.CompositeLit)
+		fields, ok := call.Args[0].(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
 		for _, e := range fields.Elts {
 			if kv := e.(*ast.KeyValueExpr); isIdent(kv.Key, "Text") {
 				texts[v.Names[0].Name], _ = strconv.Unquote(kv.Value.(*ast.BasicLit).Value)

@@ -6,55 +6,51 @@ import (
 )
 
 var (
-	msgConflicts = message.Define(message.Message{
-		In: message.Waits, Reasons: []string{common.ReasonError},
+	waits  = message.Place{In: message.Waits}
+	stalls = message.Place{In: message.Stalls}
+)
+
+var (
+	msgConflicts = waits.Define(message.Message{
 		Text: "The API server keeps refusing a write as a conflict with another one. It is retried; the operator's log has the details.",
 		When: "Another client changes the same object continuously. Find it in the managed fields of the object.",
-	})
-	msgNamespaceDeleted = message.Define(message.Message{
-		In: message.Waits, Reasons: []string{common.ReasonWaiting},
+	}, common.ReasonError)
+	msgNamespaceDeleted = waits.Define(message.Message{
 		Text: "The namespace is being deleted, so nothing can be created in it.",
 		When: "The object is deleted together with the namespace.",
-	})
-	msgQuota = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonQuotaExceeded},
+	}, common.ReasonWaiting)
+	msgQuota = stalls.Define(message.Message{
 		Text: "A ResourceQuota does not allow a child.", Quote: "message of the API server",
 		Remedy: "Raise the quota, or request what it allows.",
 		When:   "Admission refused a child because of a quota. It is tried again every minute.",
-	})
-	msgForbidden = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonForbidden},
+	}, common.ReasonQuotaExceeded)
+	msgForbidden = stalls.Define(message.Message{
 		Text: "The API server does not allow a request of the operator.", Quote: "message of the API server",
 		When: "RBAC forbids it. Grant what the quoted message names.",
-	})
-	msgAdmission = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonAdmissionRefused},
+	}, common.ReasonForbidden)
+	msgAdmission = stalls.Define(message.Message{
 		Text: "The cluster does not admit a child.", Quote: "message of the API server",
 		When: "A Pod Security Standard, a LimitRange, a policy or a webhook refuses it. Change the spec or what refuses it.",
-	})
-	msgNodePort = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonNodePortUnavailable},
+	}, common.ReasonAdmissionRefused)
+	msgNodePort = stalls.Define(message.Message{
 		Text: "The node port in the spec cannot be allocated.", Quote: "message of the API server",
 		Remedy: "Choose another one, or none.",
 		When:   "Another Service has the node port, or it is outside of the cluster's range.",
-	})
-	msgRangeFull = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonAddressesExhausted},
+	}, common.ReasonNodePortUnavailable)
+	msgRangeFull = stalls.Define(message.Message{
 		Text: "The cluster has no free address or node port for a Service.", Quote: "message of the API server",
 		Remedy: "Delete Services, or ask an administrator to extend the range.",
 		When:   "The range of cluster addresses (ServiceCIDR) or of node ports is full.",
-	})
-	msgInvalid = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonInvalid},
+	}, common.ReasonAddressesExhausted)
+	msgInvalid = stalls.Define(message.Message{
 		Text: "The API server rejects a child as invalid.", Quote: "message of the API server",
 		Remedy: "Correct the spec.",
 		When:   "The spec results in a child that Kubernetes does not accept.",
-	})
-	msgRefused = message.Define(message.Message{
-		In: message.Waits, Reasons: []string{common.ReasonError},
+	}, common.ReasonInvalid)
+	msgRefused = waits.Define(message.Message{
 		Text: "The API server did not carry out a request ({reason, or no answer}). It is retried.",
 		When: "The API server or etcd is overloaded or unreachable. The operator's log has the details.",
-	})
+	}, common.ReasonError)
 	msgWebhook = message.Define(message.Message{
 		In: append([]string{message.Event}, message.Waits...), Reasons: []string{common.ReasonWebhookFailed},
 		Text: "The API server cannot call an admission webhook of the cluster.", Quote: "child, webhook and error",
@@ -71,9 +67,8 @@ var (
 		Text: "Set spec.rollout.revisionHistoryLimit to a lower number to keep fewer earlier revisions and their ConfigMaps.",
 		When: "It follows the message about a quota of ConfigMaps or ControllerRevisions.",
 	})
-	msgPodSecurity = message.Define(message.Message{
-		In: message.Stalls, Reasons: []string{common.ReasonAdmissionRefused},
+	msgPodSecurity = stalls.Define(message.Message{
 		Text: "Set spec.security.profile to Restricted, or relax the label pod-security.kubernetes.io/enforce of the namespace.",
 		When: "It follows a message about pods that violate the Pod Security Standard of their namespace.",
-	})
+	}, common.ReasonAdmissionRefused)
 )

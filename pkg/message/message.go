@@ -68,6 +68,15 @@ func Define(m Message) *Message {
 	return &m
 }
 
+// Place is where messages occur that have the same conditions and kinds.
+type Place struct{ In, Kinds []string }
+
+// Define is Define for a message of the place that may have these reasons.
+func (p Place) Define(m Message, reasons ...string) *Message {
+	m.In, m.Kinds, m.Reasons = p.In, p.Kinds, reasons
+	return Define(m)
+}
+
 // All returns the messages of all packages that the program contains.
 func All() []*Message { return slices.Clone(defined) }
 

@@ -6,26 +6,31 @@ import (
 )
 
 var (
-	msgNoDeployment = message.Define(message.Message{
-		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonNoReplicasAvailable},
+	ready       = message.Place{In: []string{"Ready=True"}, Kinds: message.Deployments}
+	waits       = message.Place{In: message.Waits, Kinds: message.Deployments}
+	unavailable = message.Place{In: []string{"Available=False"}, Kinds: message.Deployments}
+	exposed     = message.Place{In: []string{"Exposed=True"}, Kinds: message.Web}
+	unexposed   = message.Place{In: []string{"Exposed=False"}, Kinds: message.Web}
+)
+
+var (
+	msgNoDeployment = unavailable.Define(message.Message{
 		Text: "No Deployment belongs to this object yet.",
 		When: "The object is new, its Deployment cannot be created, or it belongs to another owner. See Ready for the cause.",
-	})
-	msgDeploymentCreated = message.Define(message.Message{
-		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+	}, common.ReasonNoReplicasAvailable)
+	msgDeploymentCreated = waits.Define(message.Message{
 		Text: "The Deployment is being created.",
 		When: "The object is new, or its Deployment was deleted.",
-	})
+	}, common.ReasonProgressing)
 	msgNoReplicas = message.Define(message.Message{
 		In: []string{"Ready=True", "Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonScaledToZero},
 		Text: "The spec requests no replicas.",
 		When: "The number of replicas is 0.",
 	})
-	msgServing = message.Define(message.Message{
-		In: []string{"Ready=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonServing},
+	msgServing = ready.Define(message.Message{
 		Text: "{number of replicas} {is or are} up to date and available.",
 		When: "The spec is rolled out completely.",
-	})
+	}, common.ReasonServing)
 	msgPodsNotCreated = message.Define(message.Message{
 		In: []string{"Ready=False", "Stalled=True", message.LastActions}, Kinds: message.Deployments,
 		Reasons: []string{
@@ -40,23 +45,20 @@ var (
 		Text: "The rollout did not make progress within its deadline. Run kubectl describe on the pods to see why.",
 		When: "The pods did not become ready within rollout.progressDeadlineSeconds.",
 	})
-	msgProgressing = message.Define(message.Message{
-		In: message.Waits, Kinds: message.Deployments, Reasons: []string{common.ReasonProgressing},
+	msgProgressing = waits.Define(message.Message{
 		Text: "The Deployment is waiting for {number of replicas} to be updated and available.",
 		When: "A rollout is in progress.",
-	})
+	}, common.ReasonProgressing)
 	msgAvailable = message.Define(message.Message{
 		In: []string{"Available=True"}, Kinds: message.Deployments, Reasons: []string{common.ReasonReplicasAvailable},
 		Text: "At least one replica is available.",
 		When: "The object is serving, perhaps with fewer replicas than the spec requests, or with an earlier spec. See Ready.",
 	})
-	msgUnavailable = message.Define(message.Message{
-		In: []string{"Available=False"}, Kinds: message.Deployments, Reasons: []string{common.ReasonNoReplicasAvailable},
+	msgUnavailable = unavailable.Define(message.Message{
 		Text: "No replica is available.",
 		When: "Pods are starting, or fail. See Ready for the cause.",
-	})
-	msgTwoBudgets = message.Define(message.Message{
-		In: []string{"Ready=True"}, Kinds: message.Deployments,
+	}, common.ReasonNoReplicasAvailable)
+	msgTwoBudgets = ready.Define(message.Message{
 		Text: "PodDisruptionBudget \"{name}\" selects the pods too, and Kubernetes does not evict pods of two budgets. Remove it, or spec.podDisruptionBudget.",
 		When: "It follows another message. Nodes cannot be drained while two budgets select the pods.",
 	})
@@ -71,44 +73,36 @@ var (
 		Text: "The pods serve, but the HorizontalPodAutoscaler cannot scale them ({reason}).", Quote: "message of the HorizontalPodAutoscaler",
 		When: "For two minutes, metrics-server or the adapter that spec.autoscaling.metrics needs is missing, a container that was added to the pods requests no resources, or another autoscaler selects the pods.",
 	})
-	msgIngressCreated = message.Define(message.Message{
-		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
+	msgIngressCreated = unexposed.Define(message.Message{
 		Text: "The Ingress is being created.",
 		When: "The object is new, or the Ingress cannot be created. See Ready for the cause.",
-	})
-	msgIngressWaits = message.Define(message.Message{
-		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonWaiting},
+	}, common.ReasonProgressing)
+	msgIngressWaits = unexposed.Define(message.Message{
 		Text: "No ingress controller has set an address of the Ingress. Check the ingress class; some controllers never set an address.",
 		When: "The Ingress has no address in its status.",
-	})
-	msgIngressAccepted = message.Define(message.Message{
-		In: []string{"Exposed=True"}, Kinds: message.Web, Reasons: []string{common.ReasonAccepted},
+	}, common.ReasonWaiting)
+	msgIngressAccepted = exposed.Define(message.Message{
 		Text: "An ingress controller has set an address of the Ingress.",
 		When: "The Ingress has an address in its status. The operator reads neither the IngressClass nor the TLS Secret.",
-	})
-	msgHostClaimed = message.Define(message.Message{
-		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonHostClaimed},
+	}, common.ReasonAccepted)
+	msgHostClaimed = unexposed.Define(message.Message{
 		Text: "{kind} \"{name}\" in namespace \"{namespace}\" has the same host and path, and is older. Remove the host from one of the two objects.",
 		When: "Both have the same ingress class or Gateway. Requests are routed to one of them only.",
-	})
-	msgRouteCreated = message.Define(message.Message{
-		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonProgressing},
+	}, common.ReasonHostClaimed)
+	msgRouteCreated = unexposed.Define(message.Message{
 		Text: "The HTTPRoute is being created.",
 		When: "The object is new, or the HTTPRoute cannot be created. See Ready for the cause.",
-	})
-	msgRouteWaits = message.Define(message.Message{
-		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonWaiting},
+	}, common.ReasonProgressing)
+	msgRouteWaits = unexposed.Define(message.Message{
 		Text: "No Gateway has processed the HTTPRoute. Check that the Gateway in spec.expose.gateway.parentRef exists and that its controller runs.",
 		When: "The status of the HTTPRoute is empty or outdated.",
-	})
-	msgRouteNotAccepted = message.Define(message.Message{
-		In: []string{"Exposed=False"}, Kinds: message.Web, Reasons: []string{common.ReasonNotAccepted},
+	}, common.ReasonWaiting)
+	msgRouteNotAccepted = unexposed.Define(message.Message{
 		Text: "The Gateway does not accept the HTTPRoute ({reason}).", Quote: "message of the Gateway",
 		When: "No listener of the Gateway allows the hosts or the namespace, or the Gateway cannot resolve the Service.",
-	})
-	msgRouteAccepted = message.Define(message.Message{
-		In: []string{"Exposed=True"}, Kinds: message.Web, Reasons: []string{common.ReasonAccepted},
+	}, common.ReasonNotAccepted)
+	msgRouteAccepted = exposed.Define(message.Message{
 		Text: "The Gateway has accepted the HTTPRoute.",
 		When: "All parents in the status of the HTTPRoute report that they accept it. The operator does not read the Gateway.",
-	})
+	}, common.ReasonAccepted)
 )
