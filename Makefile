@@ -109,7 +109,7 @@ demo-down: cluster-down ## Remove all of that
 generate: ## Write what is generated from apis/, controllers/, webhooks/ and pkg/
 	$(call say,'generating code and manifests')
 	@rm -rf config/crd/bases $(CHART)/files
-	@go tool controller-gen object paths="./apis/...;./pkg/testkit/redirect/..."
+	@go tool controller-gen object paths="./apis/...;./pkg/resources/monitoring;./pkg/testkit/redirect/..."
 	@go tool controller-gen crd paths=./apis/... output:crd:dir=config/crd/bases
 	@go tool controller-gen crd paths=./pkg/testkit/redirect/... output:crd:dir=pkg/testkit/redirect/crd
 	@# Kubernetes' maps of quantities have no bound on their length, and without

@@ -1,12 +1,11 @@
 // Package monitoring contains the fields that the operator uses of the
 // Prometheus operator's API monitoring.coreos.com/v1, PodMonitor. The module of
 // that API has far more dependencies than these few fields justify.
+//
+// +kubebuilder:object:generate=true
 package monitoring
 
 import (
-	"maps"
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +26,8 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // PodMonitor contains the fields of a live PodMonitor that the operator
 // applies. Other fields are not decoded.
+//
+// +kubebuilder:object:root=true
 type PodMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -55,6 +56,8 @@ type PodMetricsEndpoint struct {
 }
 
 // PodMonitorList is a list of PodMonitors.
+//
+// +kubebuilder:object:root=true
 type PodMonitorList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
@@ -62,47 +65,9 @@ type PodMonitorList struct {
 	Items []PodMonitor `json:"items"`
 }
 
-// DeepCopyInto copies the receiver into out.
-func (p *PodMonitor) DeepCopyInto(out *PodMonitor) {
-	*out = *p
-	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	out.Spec.Selector.MatchLabels = maps.Clone(p.Spec.Selector.MatchLabels)
-	out.Spec.PodMetricsEndpoints = slices.Clone(p.Spec.PodMetricsEndpoints)
-	for i, e := range out.Spec.PodMetricsEndpoints {
-		if e.FollowRedirects != nil {
-			out.Spec.PodMetricsEndpoints[i].FollowRedirects = new(*e.FollowRedirects)
-		}
-	}
-}
-
-// DeepCopyObject returns a deep copy of the PodMonitor.
-func (p *PodMonitor) DeepCopyObject() runtime.Object {
-	out := &PodMonitor{}
-	p.DeepCopyInto(out)
-	return out
-}
-
-// DeepCopyInto copies the receiver into out.
-func (l *PodMonitorList) DeepCopyInto(out *PodMonitorList) {
-	*out = *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	if l.Items == nil {
-		return
-	}
-	out.Items = make([]PodMonitor, len(l.Items))
-	for i := range l.Items {
-		l.Items[i].DeepCopyInto(&out.Items[i])
-	}
-}
-
-// DeepCopyObject returns a deep copy of the list.
-func (l *PodMonitorList) DeepCopyObject() runtime.Object {
-	out := &PodMonitorList{}
-	l.DeepCopyInto(out)
-	return out
-}
-
 // PodMonitorApplyConfiguration is the apply configuration of a PodMonitor.
+//
+// +kubebuilder:object:generate=false
 type PodMonitorApplyConfiguration struct {
 	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
 	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
