@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -197,7 +198,7 @@ func exporter(w *webserverv1.WebServer, image string) *corev1ac.ContainerApplyCo
 	return corev1ac.Container().
 		WithName(exporterName).
 		WithImage(image).
-		WithImagePullPolicy(resources.PullPolicy("", image)).
+		WithImagePullPolicy(config.DefaultPull(image)).
 		WithArgs(fmt.Sprintf("--nginx.scrape-uri=http://127.0.0.1:%d/stub_status", statusPort)).
 		WithPorts(containerPort(metricsName, metricsPort)).
 		WithSecurityContext(resources.RestrictedContainer()).
@@ -239,7 +240,7 @@ func volumesOf(w *webserverv1.WebServer, m material) (volumes []*corev1ac.Volume
 		add(configMapVolume("content", m.content.Name), over("content", contentPath))
 	case c != nil && c.Image != nil:
 		image := corev1ac.ImageVolumeSource().WithReference(c.Image.Reference).
-			WithPullPolicy(resources.PullPolicy(c.Image.PullPolicy, c.Image.Reference))
+			WithPullPolicy(cmp.Or(c.Image.PullPolicy, config.DefaultPull(c.Image.Reference)))
 		add(corev1ac.Volume().WithName("content").WithImage(image), over("content", contentPath))
 	}
 	if w.Spec.TLS != nil {

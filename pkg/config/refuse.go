@@ -86,18 +86,10 @@ func (p Platform) RefusesImage(i Image) field.ErrorList {
 	}
 	// An image that is on the node for another tenant's pod needs no credentials if
 	// it is not pulled.
-	if p.Images.Pull == PullAlways && cmp.Or(i.Pull, defaultPull(i.Name)) != corev1.PullAlways {
+	if p.Images.Pull == PullAlways && cmp.Or(i.Pull, DefaultPull(i.Name)) != corev1.PullAlways {
 		errs = append(errs, forbidden(i.PullField, string(i.Pull), "the platform configuration requires that images are pulled (images.pull is Always): set it to Always"))
 	}
 	return errs
-}
-
-// defaultPull returns the pull policy that Kubernetes sets.
-func defaultPull(image string) corev1.PullPolicy {
-	if Moving(image) {
-		return corev1.PullAlways
-	}
-	return corev1.PullIfNotPresent
 }
 
 // RefusesPod returns why pods may not have the settings.

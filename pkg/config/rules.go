@@ -104,14 +104,18 @@ const dockerHub = "docker.io"
 // Moving reports whether the content of an image name can change: it has the
 // tag latest, or neither tag nor digest.
 func Moving(image string) bool {
-	if strings.Contains(image, "@") || imageID.MatchString(image) {
-		return false
+	tag, digest := tagAndDigest(image)
+	return tag == "latest" && digest == ""
+}
+
+// DefaultPull returns the pull policy that Kubernetes sets for an image. Children state
+// it, because the API server sets it only if the field has never had a value: a live
+// object keeps the default for its first image.
+func DefaultPull(image string) corev1.PullPolicy {
+	if tag, _ := tagAndDigest(image); tag == "latest" {
+		return corev1.PullAlways
 	}
-	tag := ""
-	if slash, colon := strings.LastIndex(image, "/"), strings.LastIndex(image, ":"); colon > slash {
-		tag = image[colon+1:]
-	}
-	return tag == "" || tag == "latest"
+	return corev1.PullIfNotPresent
 }
 
 // SameImage reports whether a and b name the same tag or the same digest of the
@@ -131,13 +135,14 @@ func SameImage(a, b string) bool {
 }
 
 // tagAndDigest returns the tag and the digest as written. The tag is "latest"
-// if there is neither.
+// if there is neither, like for Kubernetes (pkg/util/parsers, ParseImageName), unless
+// the image is given by its ID.
 func tagAndDigest(image string) (tag, digest string) {
 	image, digest, _ = strings.Cut(image, "@")
 	if slash, colon := strings.LastIndex(image, "/"), strings.LastIndex(image, ":"); colon > slash {
 		tag = image[colon+1:]
 	}
-	if tag == "" && digest == "" {
+	if tag == "" && digest == "" && !imageID.MatchString(image) {
 		tag = "latest"
 	}
 	return tag, digest

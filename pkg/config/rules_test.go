@@ -107,6 +107,19 @@ func TestMoving(t *testing.T) {
 	}
 }
 
+// Kubernetes pulls an image with the tag latest always, with a digest, too.
+func TestPlatform_RefusesImagesThatAreNotPulled(t *testing.T) {
+	p := Platform{Images: Images{Pull: PullAlways}}
+	for image, want := range map[string]bool{
+		"nginx": false, "nginx:latest": false, "nginx:latest@sha256:" + hex: false,
+		"nginx:1.27": true, "nginx@sha256:" + hex: true, hex: true,
+	} {
+		if got := p.RefusesImage(Image{Name: image}); (got != nil) != want {
+			t.Errorf("%q: got %v", image, got)
+		}
+	}
+}
+
 func TestSameImage(t *testing.T) {
 	const digest, other = "@sha256:" + hex, "@sha256:1" + hex
 	for name, tc := range map[string]struct {

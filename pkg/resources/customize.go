@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -60,7 +61,7 @@ func Customize(pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.Cont
 		container.Args = slices.Clone(o.Args)
 	}
 	if container.Image != nil {
-		container.WithImagePullPolicy(PullPolicy(o.ImagePullPolicy, *container.Image))
+		container.WithImagePullPolicy(cmp.Or(o.ImagePullPolicy, config.DefaultPull(*container.Image)))
 	} else if o.ImagePullPolicy != "" {
 		// The image of a pod is mutable and the policy is not: an applied
 		// policy could not follow the image.
@@ -326,7 +327,7 @@ func (o Options) volumes(container string) []*corev1ac.VolumeApplyConfiguration 
 			}
 			v.Projected.DefaultMode = new(ptr.Deref(v.Projected.DefaultMode, fileMode))
 		case v.Image != nil && v.Image.Reference != nil:
-			v.Image.WithPullPolicy(PullPolicy(ptr.Deref(v.Image.PullPolicy, ""), *v.Image.Reference))
+			v.Image.WithPullPolicy(cmp.Or(ptr.Deref(v.Image.PullPolicy, ""), config.DefaultPull(*v.Image.Reference)))
 		}
 	}
 	return volumes
@@ -374,7 +375,7 @@ func (o Options) initContainers(pod *corev1ac.PodSpecApplyConfiguration, secure 
 	for _, said := range o.Pod.InitContainers {
 		its := Options{Container: common.Container{Env: said.Env, Probes: said.Probes}, Rename: o.Rename}
 		c := as[corev1ac.ContainerApplyConfiguration](said).
-			WithImagePullPolicy(PullPolicy(said.ImagePullPolicy, said.Image)).
+			WithImagePullPolicy(cmp.Or(said.ImagePullPolicy, config.DefaultPull(said.Image))).
 			WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
 			WithSecurityContext(secure)
 		c.Env = nil

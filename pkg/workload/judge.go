@@ -57,7 +57,7 @@ func JudgeContainer(image string, others *common.Resources) *corev1ac.ContainerA
 	return corev1ac.Container().
 		WithName(judge.Container).
 		WithImage(image).
-		WithImagePullPolicy(resources.PullPolicy("", image)).
+		WithImagePullPolicy(config.DefaultPull(image)).
 		WithArgs("judge").
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithSecurityContext(resources.RestrictedContainer()).
