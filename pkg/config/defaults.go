@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -66,18 +67,14 @@ func (p Platform) DefaultsOf(kind, namespace string) []Block {
 
 func (p Platform) validateDefaults(f *problems) {
 	for i, d := range p.Defaults {
-		for j, n := range d.Namespaces {
-			if !namespacePattern.MatchString(n) {
-				f.add("defaults[%d].namespaces[%d] is %q, must be the name of a namespace, or one with *", i, j, n)
-			}
-		}
+		f.match(fmt.Sprintf("defaults[%d].namespaces", i), d.Namespaces, namespacePattern, aNamespace)
 		set := d.Spec.set()
 		if len(set) == 0 {
-			f.add("defaults[%d].spec is empty, must have one of %s", i, joined(blocks()))
+			f.add("defaults[%d].spec is empty, must have one of %s", i, Joined(blocks()))
 		}
 		for _, name := range set {
 			if !slices.Contains(blocks(), name) {
-				f.add("defaults[%d].spec.%s cannot be a default: use %s", i, name, joined(blocks()))
+				f.add("defaults[%d].spec.%s cannot be a default: use %s", i, name, Joined(blocks()))
 			}
 		}
 	}

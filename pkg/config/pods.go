@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -147,9 +148,6 @@ func (p Pods) allowsKey(listed []string, key string) bool {
 	return matchesKey(listed, key) || p.UnlistedKeys != KeysRefuse && !restricted(key)
 }
 
-// AllowsRuntimeClass reports whether pods may have the runtime class.
-func (p Pods) AllowsRuntimeClass(name string) bool { return anyMatches(p.RuntimeClasses, name) }
-
 // AllowsToleration reports whether pods may tolerate taints with the key. An empty
 // key tolerates all taints.
 func (p Pods) AllowsToleration(key string) bool {
@@ -167,14 +165,6 @@ func (p Pods) AllowsProfile(profile common.SecurityProfile) bool {
 	return p.LeastProfile != common.SecurityRestricted || profile == common.SecurityRestricted
 }
 
-// AllowsIngressClass reports whether Ingresses may have the class.
-func (p Platform) AllowsIngressClass(name string) bool { return anyMatches(p.IngressClasses, name) }
-
-// AllowsLoadBalancerClass reports whether Services may have the class.
-func (p Platform) AllowsLoadBalancerClass(name string) bool {
-	return matchesKey(p.LoadBalancerClasses, name)
-}
-
 // matchesKey reports whether one of the patterns matches a key, which may have a
 // prefix. "*" alone matches all keys.
 func matchesKey(patterns []string, key string) bool {
@@ -182,51 +172,26 @@ func matchesKey(patterns []string, key string) bool {
 }
 
 func (p Platform) validatePods(f *problems) {
-	keys := func(name string, patterns []string) {
-		for i, key := range patterns {
-			if !keyPattern.MatchString(key) {
-				f.add("%s[%d] is %q, must be a key such as example.com/key, example.com/*, or * for all", name, i, key)
-			}
-		}
-	}
-	classes := func(name, of string, patterns []string) {
-		for i, class := range patterns {
-			if !namePattern.MatchString(class) {
-				f.add("%s[%d] is %q, must be the name of %s, or one with *", name, i, class, of)
-			}
-		}
-	}
-	keys("pods.annotations", p.Pods.Annotations)
-	keys("pods.labels", p.Pods.Labels)
-	if policies := []KeyPolicy{KeysAllow, KeysRefuse}; !slices.Contains(policies, p.Pods.UnlistedKeys) {
-		f.add("pods.unlistedKeys is %q, must be %s", p.Pods.UnlistedKeys, either(policies))
-	}
-	classes("pods.runtimeClasses", "a runtime class", p.Pods.RuntimeClasses)
-	keys("pods.tolerations", p.Pods.Tolerations)
-	if profiles := []common.SecurityProfile{common.SecurityBaseline, common.SecurityRestricted}; !slices.Contains(profiles, p.Pods.LeastProfile) {
-		f.add("pods.leastProfile is %q, must be %s", p.Pods.LeastProfile, either(profiles))
-	}
-	if most := p.Pods.MaxTerminationGracePeriodSeconds; most < 1 || most > longestGracePeriod {
-		f.add("pods.maxTerminationGracePeriodSeconds is %d, must be between 1 and %d", most, longestGracePeriod)
-	}
-	if d := p.Pods.DrainSeconds; d < 0 || d > longestDrain {
-		f.add("pods.drainSeconds is %d, must be between 0 and %d", d, longestDrain)
-	} else if g := GracePeriod(d); g > DefaultGracePeriod && !p.Pods.AllowsGracePeriod(g) {
+	f.match("pods.annotations", p.Pods.Annotations, keyPattern, aKey)
+	f.match("pods.labels", p.Pods.Labels, keyPattern, aKey)
+	oneOf(f, "pods.unlistedKeys", p.Pods.UnlistedKeys, KeysAllow, KeysRefuse)
+	f.match("pods.runtimeClasses", p.Pods.RuntimeClasses, namePattern, "the name of a runtime class, or one with *")
+	f.match("pods.tolerations", p.Pods.Tolerations, keyPattern, aKey)
+	oneOf(f, "pods.leastProfile", p.Pods.LeastProfile, common.SecurityBaseline, common.SecurityRestricted)
+	between(f, "pods.maxTerminationGracePeriodSeconds", p.Pods.MaxTerminationGracePeriodSeconds, 1, longestGracePeriod)
+	d := p.Pods.DrainSeconds
+	between(f, "pods.drainSeconds", d, 0, longestDrain)
+	if g := GracePeriod(d); d <= longestDrain && g > DefaultGracePeriod && !p.Pods.AllowsGracePeriod(g) {
 		f.add("pods.drainSeconds is %d, for which pods need a grace period of %d seconds: pods.maxTerminationGracePeriodSeconds is %d", d, g, p.Pods.MaxTerminationGracePeriodSeconds)
 	}
-	if s := p.Pods.TolerationSeconds; s < 0 || s > LongestToleration {
-		f.add("pods.tolerationSeconds is %d, must be between 0 and %d", s, LongestToleration)
-	}
+	between(f, "pods.tolerationSeconds", p.Pods.TolerationSeconds, 0, LongestToleration)
 	if p.Pods.MaxEmptyDirSize.Sign() < 0 {
 		f.add("pods.maxEmptyDirSize is %s, must not be negative; 0 means no limit", &p.Pods.MaxEmptyDirSize)
 	}
-	classes("ingressClasses", "an ingress class", p.IngressClasses)
-	keys("loadBalancerClasses", p.LoadBalancerClasses)
-	policies := []common.DeletionPolicy{common.DeletionPolicyDelete, common.DeletionPolicyOrphan}
+	f.match("ingressClasses", p.IngressClasses, namePattern, "the name of an ingress class, or one with *")
+	f.match("loadBalancerClasses", p.LoadBalancerClasses, keyPattern, aKey)
 	for i, d := range p.DeletionPolicies {
-		if !slices.Contains(policies, d) {
-			f.add("deletionPolicies[%d] is %q, must be %s", i, d, either(policies))
-		}
+		oneOf(f, fmt.Sprintf("deletionPolicies[%d]", i), d, common.DeletionPolicyDelete, common.DeletionPolicyOrphan)
 	}
 	if !slices.Contains(p.DeletionPolicies, common.DeletionPolicyDelete) {
 		f.add("deletionPolicies must contain Delete, which is the default of objects")

@@ -45,6 +45,18 @@ type Keys struct {
 	Values map[string]string
 }
 
+// Texts converts labels or annotations to the type that Kubernetes uses.
+func Texts[S ~string](m map[string]S) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	t := make(map[string]string, len(m))
+	for k, v := range m {
+		t[k] = string(v)
+	}
+	return t
+}
+
 // Text is a value and the field that sets it.
 type Text struct {
 	Field *field.Path
@@ -97,13 +109,9 @@ func (p Platform) RefusesPod(s PodSettings) field.ErrorList {
 	errs := slices.Concat(
 		p.Pods.refusesKeys(s.Annotations, p.Pods.AllowsAnnotation, "pods.annotations", p.Pods.Annotations),
 		p.Pods.refusesKeys(s.Labels, p.Pods.AllowsLabel, "pods.labels", p.Pods.Labels),
+		RefusesClass(s.PriorityClass, "priority class", "priorityClasses", p.PriorityClasses),
+		RefusesClass(s.RuntimeClass, "runtime class", "pods.runtimeClasses", p.Pods.RuntimeClasses),
 	)
-	if c := s.PriorityClass; c.Value != "" && !p.AllowsPriorityClass(c.Value) {
-		errs = append(errs, NotListed(c, "priority class", "priorityClasses", p.PriorityClasses))
-	}
-	if c := s.RuntimeClass; c.Value != "" && !p.Pods.AllowsRuntimeClass(c.Value) {
-		errs = append(errs, NotListed(c, "runtime class", "pods.runtimeClasses", p.Pods.RuntimeClasses))
-	}
 	if a := s.ServiceAccount; a.Value != "" && !p.ServiceAccounts {
 		errs = append(errs, forbidden(a.Field, a.Value, NoServiceAccounts))
 	}
@@ -141,34 +149,34 @@ func (p Pods) refusesKeys(k Keys, allows func(string) bool, setting string, list
 	if p.UnlistedKeys == KeysRefuse {
 		why = "because it is not listed"
 	}
-	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(k.Values)) {
-		if !allows(key) {
-			errs = append(errs, forbidden(k.Field.Key(key), k.Values[key],
-				"the platform configuration does not allow this key, %s (%s is [%s]): remove it", why, setting, strings.Join(listed, ", ")))
-		}
-	}
-	return errs
+	return k.refused(allows, "the platform configuration does not allow this key, %s (%s is [%s]): remove it", why, setting, strings.Join(listed, ", "))
 }
 
 // RefusesAnnotations returns why a Service or an Ingress may not have annotations.
 func (p Platform) RefusesAnnotations(k Keys) field.ErrorList {
+	return k.refused(p.AllowsAnnotation, "the platform configuration does not allow this annotation (annotations is [%s]): remove it", strings.Join(p.Annotations, ", "))
+}
+
+// refused returns an error for each key that is not allowed.
+func (k Keys) refused(allows func(string) bool, format string, args ...any) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(k.Values)) {
-		if !p.AllowsAnnotation(key) {
-			errs = append(errs, forbidden(k.Field.Key(key), k.Values[key],
-				"the platform configuration does not allow this annotation (annotations is [%s]): remove it", strings.Join(p.Annotations, ", ")))
+		if !allows(key) {
+			errs = append(errs, forbidden(k.Field.Key(key), k.Values[key], format, args...))
 		}
 	}
 	return errs
 }
 
-// NotListed returns the error for a class that a setting of the platform
-// configuration does not list.
-func NotListed(class Text, what, setting string, listed []string) *field.Error {
+// RefusesClass returns why an object may not have a class: a setting of the platform
+// configuration does not list it.
+func RefusesClass(class Text, what, setting string, listed []string) field.ErrorList {
+	if class.Value == "" || matchesKey(listed, class.Value) {
+		return nil
+	}
 	name := class.Field.String()
-	return forbidden(class.Field, class.Value, "the platform configuration does not allow %s %q (%s is [%s]): use an allowed one, or remove %s",
-		what, class.Value, setting, strings.Join(listed, ", "), name[strings.LastIndex(name, ".")+1:])
+	return field.ErrorList{forbidden(class.Field, class.Value, "the platform configuration does not allow %s %q (%s is [%s]): use an allowed one, or remove %s",
+		what, class.Value, setting, strings.Join(listed, ", "), name[strings.LastIndex(name, ".")+1:])}
 }
 
 func forbidden(at *field.Path, value, format string, args ...any) *field.Error {

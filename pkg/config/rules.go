@@ -258,9 +258,6 @@ func (p Platform) AllowsAnnotation(key string) bool {
 	return matchesKey(p.Annotations, key)
 }
 
-// AllowsPriorityClass reports whether pods may have the priority class.
-func (p Platform) AllowsPriorityClass(name string) bool { return anyMatches(p.PriorityClasses, name) }
-
 // Manages reports whether the operator manages objects of the kind.
 func (p Platform) Manages(kind string) bool {
 	return len(p.Kinds) == 0 || slices.Contains(p.Kinds, kind)

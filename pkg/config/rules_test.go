@@ -225,11 +225,14 @@ func TestPlatform_AllowsAnnotationAndPriorityClass(t *testing.T) {
 			t.Errorf("annotation %s: * must allow it, and the default must not", key)
 		}
 	}
+	allowed := func(p Platform, class string) bool {
+		return len(p.RefusesPod(PodSettings{PriorityClass: Text{Value: class}})) == 0
+	}
 	for class, want := range map[string]bool{"batch-low": true, "batch-": true, "batch": false, "high": false} {
-		if got := some.AllowsPriorityClass(class); got != want {
+		if got := allowed(some, class); got != want {
 			t.Errorf("priority class %s: got %v, want %v", class, got, want)
 		}
-		if !every.AllowsPriorityClass(class) || Default().AllowsPriorityClass(class) {
+		if !allowed(every, class) || allowed(Default(), class) {
 			t.Errorf("priority class %s: * must allow it, and the default must not", class)
 		}
 	}

@@ -21,6 +21,28 @@ type problems []error
 
 func (f *problems) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
+// match checks each of the values of a field.
+func (f *problems) match(field string, values []string, pattern *regexp.Regexp, must string) {
+	for i, v := range values {
+		if !pattern.MatchString(v) {
+			f.add("%s[%d] is %q, must be %s", field, i, v, must)
+		}
+	}
+}
+
+func between[N int | int32 | int64](f *problems, field string, n, least, most N) {
+	if n < least || n > most {
+		f.add("%s is %d, must be between %d and %d", field, n, least, most)
+	}
+}
+
+func oneOf[S ~string](f *problems, field string, value S, allowed ...S) {
+	if !slices.Contains(allowed, value) {
+		last := len(allowed) - 1
+		f.add("%s is %q, must be %s or %s", field, value, Joined(allowed[:last]), allowed[last])
+	}
+}
+
 // Validate returns all validation errors of the configuration, joined, in the
 // order of the fields. Each names the field and the allowed values.
 func (p Platform) Validate() error {
@@ -36,34 +58,22 @@ func (p Platform) Validate() error {
 			f.add("watchNamespaces[%d] is %q a second time; remove it", i, n)
 		}
 	}
-	if p.Workers < 1 || p.Workers > 100 {
-		f.add("workers is %d, must be between 1 and 100", p.Workers)
-	}
+	between(&f, "workers", p.Workers, 1, 100)
 	known := slices.Sorted(maps.Keys(features()))
 	for _, gate := range slices.Sorted(maps.Keys(p.FeatureGates)) {
 		if !slices.Contains(known, gate) {
-			f.add("featureGates has %q, must have only %s", gate, joined(known))
+			f.add("featureGates has %q, must have only %s", gate, Joined(known))
 		}
 	}
 	p.Images.validate(&f)
 	if p.SharedRollouts < 0 {
 		f.add("sharedRollouts is %d, must not be negative", p.SharedRollouts)
 	}
-	if p.MaxReplicas < 1 || p.MaxReplicas > mostReplicas {
-		f.add("maxReplicas is %d, must be between 1 and %d", p.MaxReplicas, mostReplicas)
-	}
+	between(&f, "maxReplicas", p.MaxReplicas, 1, mostReplicas)
 	p.validateServices(&f)
 	p.validateExpose(&f)
-	for i, key := range p.Annotations {
-		if !keyPattern.MatchString(key) {
-			f.add("annotations[%d] is %q, must be a key such as example.com/key, example.com/*, or * for all", i, key)
-		}
-	}
-	for i, class := range p.PriorityClasses {
-		if !namePattern.MatchString(class) {
-			f.add("priorityClasses[%d] is %q, must be the name of a priority class, or one with *", i, class)
-		}
-	}
+	f.match("annotations", p.Annotations, keyPattern, aKey)
+	f.match("priorityClasses", p.PriorityClasses, namePattern, "the name of a priority class, or one with *")
 	p.validatePods(&f)
 	p.validateDefaults(&f)
 	for _, i := range []struct{ field, image string }{
@@ -93,12 +103,8 @@ func (i Images) validate(f *problems) {
 			f.add("images.allowed[%d] is %q, must begin with %s: that is what images from there are called", n, a, dockerHub)
 		}
 	}
-	if policies := []LatestPolicy{LatestAllow, LatestWarn, LatestRefuse}; !slices.Contains(policies, i.Latest) {
-		f.add("images.latest is %q, must be %s", i.Latest, either(policies))
-	}
-	if policies := []PullPolicy{PullAny, PullAlways}; !slices.Contains(policies, i.Pull) {
-		f.add("images.pull is %q, must be %s", i.Pull, either(policies))
-	}
+	oneOf(f, "images.latest", i.Latest, LatestAllow, LatestWarn, LatestRefuse)
+	oneOf(f, "images.pull", i.Pull, PullAny, PullAlways)
 }
 
 func (p Platform) validateServices(f *problems) {
@@ -108,18 +114,15 @@ func (p Platform) validateServices(f *problems) {
 	}
 	all := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}
 	for i, t := range p.ServiceTypes {
-		if !slices.Contains(all, t) {
-			f.add("serviceTypes[%d] is %q, must be %s", i, t, either(all))
-		}
+		oneOf(f, fmt.Sprintf("serviceTypes[%d]", i), t, all...)
 	}
 	if !slices.Contains(p.ServiceTypes, corev1.ServiceTypeClusterIP) {
 		f.add("serviceTypes must hold ClusterIP: it opens nothing, and what does not ask for more has it")
 	}
-	switch t := p.WebServer.ServiceType; {
-	case !slices.Contains(all, t):
-		f.add("webServer.serviceType is %q, must be %s", t, either(all))
-	case !slices.Contains(p.ServiceTypes, t):
-		f.add("webServer.serviceType is %q, must be one of serviceTypes: %s", t, joined(p.ServiceTypes))
+	t := p.WebServer.ServiceType
+	oneOf(f, "webServer.serviceType", t, all...)
+	if slices.Contains(all, t) && !slices.Contains(p.ServiceTypes, t) {
+		f.add("webServer.serviceType is %q, must be one of serviceTypes: %s", t, Joined(p.ServiceTypes))
 	}
 	if n := p.WebServer.NodePort; n != 0 && !ports.Contains(n) {
 		f.add("webServer.nodePort is %d, must be 0 or within nodePortRange %d-%d", n, ports.From, ports.To)
@@ -127,13 +130,6 @@ func (p Platform) validateServices(f *problems) {
 }
 
 func (p Platform) validateExpose(f *problems) {
-	namespaces := func(field string, names []string) {
-		for i, n := range names {
-			if !namespacePattern.MatchString(n) {
-				f.add("%s[%d] is %q, must be the name of a namespace, or one with *", field, i, n)
-			}
-		}
-	}
 	for i, g := range p.Gateways {
 		if len(validation.IsDNS1123Label(g.Namespace)) > 0 {
 			f.add("gateways[%d].namespace is %q, must be the name of a namespace", i, g.Namespace)
@@ -141,13 +137,13 @@ func (p Platform) validateExpose(f *problems) {
 		if len(validation.IsDNS1123Subdomain(g.Name)) > 0 {
 			f.add("gateways[%d].name is %q, must be the name of a Gateway", i, g.Name)
 		}
-		namespaces(fmt.Sprintf("gateways[%d].from", i), g.From)
+		f.match(fmt.Sprintf("gateways[%d].from", i), g.From, namespacePattern, aNamespace)
 	}
 	for i, h := range p.Hosts {
 		if len(h.Namespaces) == 0 {
 			f.add("hosts[%d].namespaces is empty, must name namespaces, or * for all", i)
 		}
-		namespaces(fmt.Sprintf("hosts[%d].namespaces", i), h.Namespaces)
+		f.match(fmt.Sprintf("hosts[%d].namespaces", i), h.Namespaces, namespacePattern, aNamespace)
 		if len(h.Hosts) == 0 {
 			f.add("hosts[%d].hosts is empty, must name hosts, or * for all", i)
 		}
@@ -167,6 +163,12 @@ var (
 	keyPattern       = regexp.MustCompile(`^(\*|([-a-z0-9.*]+/)?[-A-Za-z0-9_.*]+)$`)
 )
 
+// What values that do not match must be.
+const (
+	aKey       = "a key such as example.com/key, example.com/*, or * for all"
+	aNamespace = "the name of a namespace, or one with *"
+)
+
 // anyMatches reports whether one of the patterns matches the name. "*" matches
 // any sequence of characters except slashes.
 func anyMatches(patterns []string, name string) bool {
@@ -176,16 +178,11 @@ func anyMatches(patterns []string, name string) bool {
 	})
 }
 
-func joined[S ~string](words []S) string {
+// Joined returns "A, B, C".
+func Joined[S ~string](words []S) string {
 	all := make([]string, len(words))
 	for i, w := range words {
 		all[i] = string(w)
 	}
 	return strings.Join(all, ", ")
-}
-
-// either returns "A, B or C".
-func either[S ~string](words []S) string {
-	last := len(words) - 1
-	return joined(words[:last]) + " or " + string(words[last])
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
@@ -155,7 +156,7 @@ func utilization(hpa *autoscalingv2ac.HorizontalPodAutoscalerSpecApplyConfigurat
 func metric(m common.AutoscalingMetric) *autoscalingv2ac.MetricSpecApplyConfiguration {
 	id := autoscalingv2ac.MetricIdentifier().WithName(m.Name)
 	if len(m.MatchLabels) > 0 {
-		id.WithSelector(metav1ac.LabelSelector().WithMatchLabels(texts(m.MatchLabels)))
+		id.WithSelector(metav1ac.LabelSelector().WithMatchLabels(config.Texts(m.MatchLabels)))
 	}
 	target := autoscalingv2ac.MetricTarget()
 	if m.Value != nil {

@@ -205,7 +205,7 @@ func probe(p *common.Probe) *corev1ac.ProbeApplyConfiguration {
 func (o Options) place(pod *corev1ac.PodSpecApplyConfiguration) {
 	p := ptr.Deref(o.Pod, common.Pod{})
 	// Nodes with Windows often have no taint.
-	pod.WithNodeSelector(map[string]string{corev1.LabelOSStable: string(corev1.Linux)}).WithNodeSelector(texts(p.NodeSelector))
+	pod.WithNodeSelector(map[string]string{corev1.LabelOSStable: string(corev1.Linux)}).WithNodeSelector(config.Texts(p.NodeSelector))
 	pod.WithTolerations(each[corev1ac.TolerationApplyConfiguration](p.Tolerations)...)
 	if p.Affinity != nil {
 		pod.WithAffinity(as[corev1ac.AffinityApplyConfiguration](p.Affinity))
@@ -408,7 +408,7 @@ func path(p string) string { return strings.TrimRight(p, "/") }
 func PodLabels(p *common.Pod, own map[string]string) map[string]string {
 	labels := map[string]string{}
 	if p != nil {
-		maps.Copy(labels, texts(p.Labels))
+		maps.Copy(labels, config.Texts(p.Labels))
 	}
 	maps.Copy(labels, own)
 	return labels
@@ -423,7 +423,7 @@ const annotationEvictable = "cluster-autoscaler.kubernetes.io/safe-to-evict-loca
 func PodAnnotations(p *common.Pod, scratch ...string) map[string]string {
 	annotations := map[string]string{}
 	if p != nil {
-		maps.Copy(annotations, texts(p.Annotations))
+		maps.Copy(annotations, config.Texts(p.Annotations))
 	}
 	if theirs := annotations[annotationEvictable]; len(scratch) > 0 && theirs != "" {
 		scratch = append(slices.Clone(scratch), theirs)
@@ -501,16 +501,4 @@ func each[AC, Said any](said []Said) []*AC {
 		acs = append(acs, as[AC](s))
 	}
 	return acs
-}
-
-// texts converts labels or annotations to the type that Kubernetes uses.
-func texts[S ~string](m map[string]S) map[string]string {
-	if len(m) == 0 {
-		return nil
-	}
-	t := make(map[string]string, len(m))
-	for k, v := range m {
-		t[k] = string(v)
-	}
-	return t
 }

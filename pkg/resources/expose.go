@@ -8,6 +8,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
 // Ingress returns the intent of an Ingress that routes requests from the hosts
@@ -26,7 +27,7 @@ func Ingress(name, namespace string, labels map[string]string, service string, p
 	}
 	ac := networkingv1ac.Ingress(name, namespace).WithLabels(labels).WithSpec(ingress)
 	if o := spec.Ingress; o != nil {
-		ac.WithAnnotations(texts(o.Annotations))
+		ac.WithAnnotations(config.Texts(o.Annotations))
 		if o.IngressClassName != "" {
 			ingress.WithIngressClassName(o.IngressClassName)
 		}

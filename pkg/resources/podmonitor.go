@@ -3,6 +3,7 @@ package resources
 import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
 )
 
@@ -18,7 +19,7 @@ const (
 // the selected pods. The given labels take precedence over the user's.
 func PodMonitor(name, namespace string, labels, selector map[string]string, ports []string, spec *common.Monitoring) apply.Intent {
 	ac := monitoring.PodMonitorConfiguration(name, namespace).
-		WithLabels(texts(spec.Labels)).WithLabels(labels)
+		WithLabels(config.Texts(spec.Labels)).WithLabels(labels)
 	ac.Spec = &monitoring.PodMonitorSpec{
 		Selector:    monitoring.Selector{MatchLabels: selector},
 		SampleLimit: maxSamples,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
+	"github.com/platform-operator/platform-operator/pkg/config"
 )
 
 // Service returns the intent of a Service whose type, selector and ports are set,
@@ -14,7 +15,7 @@ import (
 // the API server would reject them: the type may be that of the platform
 // configuration.
 func Service(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOptions) apply.Intent {
-	service.WithAnnotations(texts(o.Annotations))
+	service.WithAnnotations(config.Texts(o.Annotations))
 	spec := service.Spec
 	spec.WithSessionAffinity(corev1.ServiceAffinityNone)
 	if o.SessionAffinity != "" {

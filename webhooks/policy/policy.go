@@ -9,7 +9,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -91,7 +90,7 @@ func (r Request) Judge(p config.Platform) Verdict {
 		}
 	}
 	for _, i := range r.Images {
-		v.Refused = append(v.Refused, p.RefusesImage(i)...)
+		v.refuse(p.RefusesImage(i)...)
 		v.warnImage(i, p.Images)
 	}
 	v.judgeReplicas(r.Replicas, p)
@@ -99,29 +98,28 @@ func (r Request) Judge(p config.Platform) Verdict {
 		v.judgeReplicas(Number{spec.Child("autoscaling", "maxReplicas"), s.MaxReplicas}, p)
 	}
 	if s := r.ServiceType; s.Value != "" && !slices.Contains(p.ServiceTypes, corev1.ServiceType(s.Value)) {
-		v.refuse(field.Forbidden(s.Field, fmt.Sprintf("the platform configuration allows only Services of type %s, and this field asks for type %s", types(p.ServiceTypes), s.Value)))
+		v.refuse(field.Forbidden(s.Field, fmt.Sprintf("the platform configuration allows only Services of type %s, and this field asks for type %s", config.Joined(p.ServiceTypes), s.Value)))
 	}
 	for _, n := range r.NodePorts {
 		if !slices.Contains(p.ServiceTypes, corev1.ServiceTypeNodePort) {
-			v.refuse(field.Forbidden(n.Field, fmt.Sprintf("the platform configuration allows only Services of type %s, and this field asks for a port of the nodes, as type NodePort does", types(p.ServiceTypes))))
+			v.refuse(field.Forbidden(n.Field, fmt.Sprintf("the platform configuration allows only Services of type %s, and this field asks for a port of the nodes, as type NodePort does", config.Joined(p.ServiceTypes))))
 		}
 	}
-	v.Refused = append(v.Refused, p.RefusesExpose(r.Namespace, r.Expose, spec.Child("expose"))...)
+	v.refuse(p.RefusesExpose(r.Namespace, r.Expose, spec.Child("expose"))...)
 	if s := r.Service; s != nil {
-		v.Refused = append(v.Refused, p.RefusesAnnotations(config.Keys{Field: spec.Child("service", "annotations"), Values: texts(s.Annotations)})...)
-		if c := (config.Text{Field: spec.Child("service", "loadBalancerClass"), Value: s.LoadBalancerClass}); c.Value != "" && !p.AllowsLoadBalancerClass(c.Value) {
-			v.Refused = append(v.Refused, config.NotListed(c, "load balancer class", "loadBalancerClasses", p.LoadBalancerClasses))
-		}
+		at := spec.Child("service")
+		v.refuse(p.RefusesAnnotations(config.Keys{Field: at.Child("annotations"), Values: config.Texts(s.Annotations)})...)
+		class := config.Text{Field: at.Child("loadBalancerClass"), Value: s.LoadBalancerClass}
+		v.refuse(config.RefusesClass(class, "load balancer class", "loadBalancerClasses", p.LoadBalancerClasses)...)
 	}
 	if r.Expose != nil && r.Expose.Ingress != nil {
 		at := spec.Child("expose", "ingress")
-		v.Refused = append(v.Refused, p.RefusesAnnotations(config.Keys{Field: at.Child("annotations"), Values: texts(r.Expose.Ingress.Annotations)})...)
-		if c := (config.Text{Field: at.Child("ingressClassName"), Value: r.Expose.Ingress.IngressClassName}); c.Value != "" && !p.AllowsIngressClass(c.Value) {
-			v.Refused = append(v.Refused, config.NotListed(c, "ingress class", "ingressClasses", p.IngressClasses))
-		}
+		v.refuse(p.RefusesAnnotations(config.Keys{Field: at.Child("annotations"), Values: config.Texts(r.Expose.Ingress.Annotations)})...)
+		class := config.Text{Field: at.Child("ingressClassName"), Value: r.Expose.Ingress.IngressClassName}
+		v.refuse(config.RefusesClass(class, "ingress class", "ingressClasses", p.IngressClasses)...)
 	}
 	if r.Pod != nil {
-		v.Refused = append(v.Refused, p.RefusesPod(settingsOf(r.Pod, pod))...)
+		v.refuse(p.RefusesPod(settingsOf(r.Pod, pod))...)
 	}
 	if r.Rollout.Judged() && p.Pods.JudgeImage == "" {
 		v.refuse(field.Forbidden(spec.Child("rollout", "canary", "maxErrorRatio"),
@@ -142,8 +140,8 @@ func (r Request) Judge(p config.Platform) Verdict {
 // settingsOf returns what the platform configuration restricts in the settings of pods.
 func settingsOf(pod *common.Pod, at *field.Path) config.PodSettings {
 	s := config.PodSettings{
-		Annotations:    config.Keys{Field: at.Child("annotations"), Values: texts(pod.Annotations)},
-		Labels:         config.Keys{Field: at.Child("labels"), Values: texts(pod.Labels)},
+		Annotations:    config.Keys{Field: at.Child("annotations"), Values: config.Texts(pod.Annotations)},
+		Labels:         config.Keys{Field: at.Child("labels"), Values: config.Texts(pod.Labels)},
 		PriorityClass:  config.Text{Field: at.Child("priorityClassName"), Value: pod.PriorityClassName},
 		RuntimeClass:   config.Text{Field: at.Child("runtimeClassName"), Value: pod.RuntimeClassName},
 		ServiceAccount: config.Text{Field: at.Child("serviceAccountName"), Value: pod.ServiceAccountName},
@@ -167,15 +165,6 @@ func settingsOf(pod *common.Pod, at *field.Path) config.PodSettings {
 	return s
 }
 
-// texts converts labels or annotations to the type that Kubernetes uses.
-func texts[S ~string](m map[string]S) map[string]string {
-	converted := make(map[string]string, len(m))
-	for key, value := range m {
-		converted[key] = string(value)
-	}
-	return converted
-}
-
 // warnImage adds a warning about an image whose content can change, if the platform
 // configuration allows it.
 func (v *Verdict) warnImage(i config.Image, p config.Images) {
@@ -190,7 +179,7 @@ func (v *Verdict) judgeReplicas(r Number, p config.Platform) {
 	}
 }
 
-func (v *Verdict) refuse(e *field.Error) { v.Refused = append(v.Refused, e) }
+func (v *Verdict) refuse(errs ...*field.Error) { v.Refused = append(v.Refused, errs...) }
 
 func (v *Verdict) warn(format string, args ...any) {
 	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
@@ -205,12 +194,4 @@ func Scale(old, now *autoscalingv1.Scale, p config.Platform) field.ErrorList {
 	var v Verdict
 	v.judgeReplicas(Number{spec.Child("replicas"), now.Spec.Replicas}, p)
 	return v.Refused
-}
-
-func types(all []corev1.ServiceType) string {
-	words := make([]string, len(all))
-	for i, t := range all {
-		words[i] = string(t)
-	}
-	return strings.Join(words, ", ")
 }

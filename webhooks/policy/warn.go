@@ -93,7 +93,7 @@ func (r Request) warnDeadlock(v *Verdict) {
 	if r.Pod.Affinity == nil || r.Pod.Affinity.PodAntiAffinity == nil {
 		return
 	}
-	own := labels.Merge(texts(r.Pod.Labels), r.Selector)
+	own := labels.Merge(config.Texts(r.Pod.Labels), r.Selector)
 	if slices.ContainsFunc(r.Pod.Affinity.PodAntiAffinity.Required, func(t common.PodAffinityTerm) bool { return matches(t.LabelSelector, own) }) {
 		v.warn("%s: the pods exclude each other, so that a rollout waits for ever without a node for one more: set %s to 1, or %s to RollingUpdate if there is such a node",
 			pod.Child("affinity", "podAntiAffinity"), spec.Child("rollout", "maxUnavailable"), strategy)
@@ -101,7 +101,7 @@ func (r Request) warnDeadlock(v *Verdict) {
 }
 
 func matches(s common.LabelSelector, own labels.Set) bool {
-	selector := metav1.LabelSelector{MatchLabels: texts(s.MatchLabels)}
+	selector := metav1.LabelSelector{MatchLabels: config.Texts(s.MatchLabels)}
 	for _, e := range s.MatchExpressions {
 		values := make([]string, len(e.Values))
 		for i, value := range e.Values {
