@@ -17,6 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/podstate"
 )
 
@@ -131,7 +132,7 @@ func Autoscales(s *conditions.State, a *autoscalingv2.HorizontalPodAutoscaler, n
 	}
 	s.Ready = conditions.Condition{
 		Reason:  msgAutoscaling.Reason(),
-		Message: msgAutoscaling.Quoting(clip(unstableInAutoscaler.ReplaceAllString(problem.Message, "")), problem.Reason),
+		Message: msgAutoscaling.Quoting(fault.Clip(unstableInAutoscaler.ReplaceAllString(problem.Message, ""), mostQuoted), problem.Reason),
 	}
 	return 0
 }

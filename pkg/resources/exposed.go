@@ -14,6 +14,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
+	"github.com/platform-operator/platform-operator/pkg/fault"
 )
 
 // Claims returns the hosts and paths of an Ingress or HTTPRoute, together with the class
@@ -123,7 +124,7 @@ func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Condition {
 			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < r.Generation || c.Status == metav1.ConditionUnknown:
 				return waiting
 			case c.Status == metav1.ConditionFalse:
-				return conditions.Condition{Reason: msgRouteNotAccepted.Reason(), Message: msgRouteNotAccepted.Quoting(clip(c.Message), c.Reason)}
+				return conditions.Condition{Reason: msgRouteNotAccepted.Reason(), Message: msgRouteNotAccepted.Quoting(fault.Clip(c.Message, mostQuoted), c.Reason)}
 			}
 		}
 	}
@@ -133,15 +134,8 @@ func TakenByGateway(r *gatewayv1.HTTPRoute) conditions.Condition {
 	return conditions.True(msgRouteAccepted)
 }
 
-// clip limits the message of another controller to the length that a condition
-// may contain.
-func clip(m string) string {
-	const most = 1024
-	if len(m) > most {
-		return strings.ToValidUTF8(m[:most], "") + "…"
-	}
-	return m
-}
+// mostQuoted limits the message of another controller in a condition.
+const mostQuoted = 1024
 
 // ExposedAddresses returns the URLs of the hosts. Only the Gateway specifies
 // whether a listener terminates TLS; the name of the listener is used as a

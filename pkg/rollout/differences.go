@@ -4,11 +4,16 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/revision"
 )
 
-// mostDifferences is the maximum number of differences that the status lists.
-const mostDifferences = 16
+// mostDifferences is the maximum number of differences that the status lists, and mostPath
+// the length of the path in each.
+const (
+	mostDifferences = 16
+	mostPath        = 200
+)
 
 // differences describes the differences of pod templates for the status.
 func differences(from, to any) []string {
@@ -21,7 +26,7 @@ func differences(from, to any) []string {
 		case d.To == nil:
 			verb = "be removed"
 		}
-		all = append(all, short(d.Path)+" would "+verb)
+		all = append(all, fault.Clip(d.Path, mostPath)+" would "+verb)
 	}
 	slices.Sort(all)
 	if len(all) > mostDifferences {
@@ -29,13 +34,4 @@ func differences(from, to any) []string {
 		all = append(all[:mostDifferences-1], fmt.Sprintf("and %d more", more))
 	}
 	return all
-}
-
-// short limits a path to the length that the status may contain.
-func short(path string) string {
-	const most = 200
-	if len(path) > most {
-		return path[:most] + "…"
-	}
-	return path
 }

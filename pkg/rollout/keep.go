@@ -174,17 +174,14 @@ func templateOf(d *appsv1.Deployment) *corev1ac.PodTemplateSpecApplyConfiguratio
 
 // listed abbreviates a list of paths for a message.
 func listed(paths []string) string {
-	const most, length = 10, 200
-	short := make([]string, 0, most+1)
+	const most = 10
+	var short []string
 	for i, p := range paths {
 		if i == most {
 			short = append(short, "…")
 			break
 		}
-		if len(p) > length {
-			p = strings.ToValidUTF8(p[:length], "") + "…"
-		}
-		short = append(short, p)
+		short = append(short, fault.Clip(p, mostPath))
 	}
 	return strings.Join(short, ", ")
 }
