@@ -2,7 +2,6 @@ package demoapplication
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
 
@@ -39,26 +39,15 @@ func addresses(s *corev1.Service) []common.Address {
 	for _, p := range s.Spec.Ports {
 		for _, i := range s.Status.LoadBalancer.Ingress {
 			if host := cmp.Or(i.Hostname, i.IP); host != "" {
-				balanced = append(balanced, common.Address{Type: common.AddressLoadBalancer, URL: url(p, host, p.Port)})
+				balanced = append(balanced, common.Address{Type: common.AddressLoadBalancer, URL: resources.URL(scheme(p), host, p.Port)})
 			}
 		}
 		if p.NodePort != 0 {
-			nodes = append(nodes, common.Address{Type: common.AddressNodePort, URL: url(p, "<node>", p.NodePort)})
+			nodes = append(nodes, common.Address{Type: common.AddressNodePort, URL: resources.URL(scheme(p), "<node>", p.NodePort)})
 		}
-		cluster = append(cluster, common.Address{Type: common.AddressCluster, URL: url(p, s.Name+"."+s.Namespace+".svc", p.Port)})
+		cluster = append(cluster, common.Address{Type: common.AddressCluster, URL: resources.URL(scheme(p), s.Name+"."+s.Namespace+".svc", p.Port)})
 	}
 	return slices.Concat(balanced, nodes, cluster)
-}
-
-func url(p corev1.ServicePort, host string, port int32) string {
-	scheme := scheme(p)
-	if strings.Contains(host, ":") { // IPv6
-		host = "[" + host + "]"
-	}
-	if scheme == "http" && port == 80 || scheme == "https" && port == 443 {
-		return scheme + "://" + host
-	}
-	return fmt.Sprintf("%s://%s:%d", scheme, host, port)
 }
 
 // scheme returns the URL scheme of a port, which is http unless the port indicates

@@ -1,9 +1,8 @@
 package webserver
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
+	"github.com/platform-operator/platform-operator/pkg/conditions"
 	"github.com/platform-operator/platform-operator/pkg/converge"
+	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 	"github.com/platform-operator/platform-operator/pkg/workload"
 )
@@ -69,21 +70,16 @@ func reportConfig(w *webserverv1.WebServer, d rollout.Decision, m material, serv
 	}
 	// The pods of a canary serve, although they do not count as available.
 	held := st.Canary != nil && st.Canary.Revision == asked && st.Canary.ReadyPods > 0
-	c := metav1.Condition{
-		Type: webserverv1.ConditionConfigValid, Status: metav1.ConditionUnknown,
-		ObservedGeneration: w.Generation, LastTransitionTime: metav1.NewTime(out.Now),
-	}
+	c, holds := conditions.False(msgConfigUntested), metav1.ConditionUnknown
 	switch {
 	case !known:
-		c.Reason, c.Message = msgConfigUnknown.Reason(), msgConfigUnknown.With()
+		c = conditions.False(msgConfigUnknown)
 	case refused != "":
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, webserverv1.ReasonInvalid, refused
+		c, holds = conditions.Condition{Reason: webserverv1.ReasonInvalid, Message: refused}, metav1.ConditionFalse
 	case held, r.Current == asked && serves, r.LastHealthy == asked && was: // without pods nothing was tested
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, msgConfigAccepted.Reason(), msgConfigAccepted.With()
-	default:
-		c.Reason, c.Message = msgConfigUntested.Reason(), msgConfigUntested.With()
+		c, holds = conditions.True(msgConfigAccepted), metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&st.Conditions, c)
+	conditions.Set(&st.Status, w.Generation, out.Now, webserverv1.ConditionConfigValid, holds, c)
 }
 
 // refusal returns the error that nginx reported about the configuration of a
@@ -117,31 +113,17 @@ func addresses(s *corev1.Service) []common.Address {
 	var as []common.Address
 	add := func(kind common.AddressType, host string, port func(corev1.ServicePort) int32) {
 		if p := port(httpsPort(s)); p != 0 {
-			as = append(as, common.Address{Type: kind, URL: url("https", host, p)})
+			as = append(as, common.Address{Type: kind, URL: resources.URL("https", host, p)})
 		}
 		if p := port(httpPort(s)); p != 0 {
-			as = append(as, common.Address{Type: kind, URL: url("http", host, p)})
+			as = append(as, common.Address{Type: kind, URL: resources.URL("http", host, p)})
 		}
 	}
 	port := func(p corev1.ServicePort) int32 { return p.Port }
 	for _, in := range s.Status.LoadBalancer.Ingress {
-		host := in.Hostname
-		if host == "" {
-			host = in.IP
-		}
-		add(common.AddressLoadBalancer, host, port)
+		add(common.AddressLoadBalancer, cmp.Or(in.Hostname, in.IP), port)
 	}
 	add(common.AddressNodePort, "<node>", func(p corev1.ServicePort) int32 { return p.NodePort })
 	add(common.AddressCluster, s.Name+"."+s.Namespace+".svc", port)
 	return as
-}
-
-func url(scheme, host string, port int32) string {
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]" // IPv6
-	}
-	if scheme == "http" && port == nginxPort || scheme == "https" && port == tlsPort {
-		return scheme + "://" + host
-	}
-	return fmt.Sprintf("%s://%s:%d", scheme, host, port)
 }

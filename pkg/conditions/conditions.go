@@ -33,6 +33,22 @@ func False(m *message.Message, values ...any) Condition {
 	return Condition{Reason: m.Reason(), Message: m.With(values...)}
 }
 
+// Holds returns the status of the condition.
+func (c Condition) Holds() metav1.ConditionStatus {
+	if c.Status {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
+// Set writes one condition into status, with the status holds.
+func Set(status *common.Status, generation int64, now time.Time, kind string, holds metav1.ConditionStatus, c Condition) {
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: holds, Reason: c.Reason, Message: c.Message,
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+	})
+}
+
 // State is the state of an object's children.
 type State struct {
 	// Available is true if something healthy serves requests, even with an
@@ -61,16 +77,7 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 	if s.Stalled.Status && (s.Ready.Status || s.Ready.Reason != common.ReasonRolledBack) {
 		s.Ready = Condition{Reason: s.Stalled.Reason, Message: s.Stalled.Message}
 	}
-	set := func(kind string, f Condition) {
-		v := metav1.ConditionFalse
-		if f.Status {
-			v = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: v, Reason: f.Reason, Message: f.Message,
-			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
-		})
-	}
+	set := func(kind string, f Condition) { Set(status, generation, now, kind, f.Holds(), f) }
 	set(common.ConditionAvailable, s.Available)
 	set(common.ConditionReady, s.Ready)
 	// Stalled and Reconciling are present only while they are true, because
@@ -92,17 +99,12 @@ func Report(status *common.Status, generation int64, now time.Time, s State, pro
 // Everything else that an earlier reconcile reported is kept, including
 // status.observedGeneration.
 func ReportUnobserved(status *common.Status, generation int64, now time.Time, problem fault.Verdict) {
-	set := func(kind string, holds metav1.ConditionStatus) {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: holds, Reason: problem.Reason, Message: problem.Message,
-			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
-		})
-	}
+	f := Condition{Reason: problem.Reason, Message: problem.Message}
 	present, absent := common.ConditionReconciling, common.ConditionStalled
 	if problem.Class == fault.Stall {
 		present, absent = absent, present
 	}
-	set(common.ConditionReady, metav1.ConditionUnknown)
-	set(present, metav1.ConditionTrue)
+	Set(status, generation, now, common.ConditionReady, metav1.ConditionUnknown, f)
+	Set(status, generation, now, present, metav1.ConditionTrue, f)
 	meta.RemoveStatusCondition(&status.Conditions, absent)
 }

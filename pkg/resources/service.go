@@ -1,6 +1,10 @@
 package resources
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
@@ -17,16 +21,10 @@ import (
 func Service(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOptions) apply.Intent {
 	service.WithAnnotations(config.Texts(o.Annotations))
 	spec := service.Spec
-	spec.WithSessionAffinity(corev1.ServiceAffinityNone)
-	if o.SessionAffinity != "" {
-		spec.WithSessionAffinity(o.SessionAffinity)
-	}
+	spec.WithSessionAffinity(cmp.Or(o.SessionAffinity, corev1.ServiceAffinityNone))
 	kind := ptr.Deref(spec.Type, corev1.ServiceTypeClusterIP)
 	if kind == corev1.ServiceTypeNodePort || kind == corev1.ServiceTypeLoadBalancer {
-		spec.WithExternalTrafficPolicy(corev1.ServiceExternalTrafficPolicyCluster)
-		if o.ExternalTrafficPolicy != "" {
-			spec.WithExternalTrafficPolicy(o.ExternalTrafficPolicy)
-		}
+		spec.WithExternalTrafficPolicy(cmp.Or(o.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster))
 	}
 	if kind == corev1.ServiceTypeLoadBalancer && o.LoadBalancerClass != "" {
 		spec.WithLoadBalancerClass(o.LoadBalancerClass)
@@ -43,4 +41,15 @@ func Service(service *corev1ac.ServiceApplyConfiguration, o common.ServiceOption
 		in.Exclusive = append(in.Exclusive, "spec.loadBalancerSourceRanges") // the type would be refused
 	}
 	return in
+}
+
+// URL returns the URL of a port of a Service, without the port if it is the scheme's.
+func URL(scheme, host string, port int32) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]" // IPv6
+	}
+	if scheme == "http" && port == 80 || scheme == "https" && port == 443 {
+		return scheme + "://" + host
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, host, port)
 }

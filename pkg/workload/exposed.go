@@ -2,7 +2,6 @@ package workload
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
@@ -22,14 +21,7 @@ func (s Children) Exposed(w Wanted, status *common.Status, out converge.Outcome)
 		return nil
 	}
 	f, exists := s.taken(w, out)
-	c := metav1.Condition{
-		Type: common.ConditionExposed, Status: metav1.ConditionFalse, Reason: f.Reason, Message: f.Message,
-		ObservedGeneration: w.Owner.GetGeneration(), LastTransitionTime: metav1.NewTime(out.Now),
-	}
-	if f.Status {
-		c.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&status.Conditions, c)
+	conditions.Set(status, w.Owner.GetGeneration(), out.Now, common.ConditionExposed, f.Holds(), f)
 	if !exists {
 		return nil
 	}
