@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 )
@@ -16,51 +17,58 @@ import (
 func volumes(p *common.Pod, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, v := range p.Volumes {
-		at := at.Child("volumes").Index(i)
-		var f files
-		switch {
-		case v.Projected != nil:
-			errs = append(errs, projected(v.Projected, at.Child("projected", "sources"))...)
-			continue
-		case v.ConfigMap != nil && !set(v.ConfigMap.Optional):
-			f.keys(v.ConfigMap.Items, at.Child("configMap", "items"))
-		case v.Secret != nil && !set(v.Secret.Optional):
-			f.keys(v.Secret.Items, at.Child("secret", "items"))
-		case v.DownwardAPI != nil:
-			f.fields(v.DownwardAPI.Items, at.Child("downwardAPI", "items"))
+		var certain files // a key of an optional object may not exist
+		once := seen{}
+		for _, s := range sources(v, at.Child("volumes").Index(i)) {
+			if v.Projected != nil {
+				for _, one := range s.files {
+					errs = append(errs, once.once(one.at, one.path)...) // as Kubernetes does
+				}
+			}
+			if !s.optional {
+				certain = append(certain, s.files...)
+			}
 		}
-		errs = append(errs, f.twice()...)
-		errs = append(errs, f.folders()...)
+		if v.Projected == nil {
+			errs = append(errs, certain.twice()...)
+		}
+		errs = append(errs, certain.folders()...)
 	}
 	return errs
 }
 
-func projected(v *common.ProjectedVolume, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	var certain files // a key of an optional object may not exist
-	once := seen{}
-	for i, s := range v.Sources {
-		at := at.Index(i)
-		var f files
-		optional := false
+// source is an object of the API with files of a volume.
+type source struct {
+	files files
+	// optional: the object or a key may not exist. all: no other files are known.
+	optional, all bool
+}
+
+// sources returns the sources of a volume; none if it has other files than the API's.
+func sources(v common.Volume, at *field.Path) []source {
+	switch {
+	case v.ConfigMap != nil:
+		return []source{keys(v.ConfigMap.Items, v.ConfigMap.Optional, at.Child("configMap", "items"))}
+	case v.Secret != nil:
+		return []source{keys(v.Secret.Items, v.Secret.Optional, at.Child("secret", "items"))}
+	case v.DownwardAPI != nil:
+		return []source{fields(v.DownwardAPI.Items, at.Child("downwardAPI", "items"))}
+	case v.Projected == nil:
+		return nil
+	}
+	var all []source
+	for i, s := range v.Projected.Sources {
+		at := at.Child("projected", "sources").Index(i)
 		switch {
 		case s.ConfigMap != nil:
-			f.keys(s.ConfigMap.Items, at.Child("configMap", "items"))
-			optional = set(s.ConfigMap.Optional)
+			all = append(all, keys(s.ConfigMap.Items, s.ConfigMap.Optional, at.Child("configMap", "items")))
 		case s.Secret != nil:
-			f.keys(s.Secret.Items, at.Child("secret", "items"))
-			optional = set(s.Secret.Optional)
+			all = append(all, keys(s.Secret.Items, s.Secret.Optional, at.Child("secret", "items")))
 		case s.DownwardAPI != nil:
-			f.fields(s.DownwardAPI.Items, at.Child("downwardAPI", "items"))
-		}
-		for _, one := range f {
-			errs = append(errs, once.once(one.at, one.path)...) // as Kubernetes does
-		}
-		if !optional {
-			certain = append(certain, f...)
+			all = append(all, fields(s.DownwardAPI.Items, at.Child("downwardAPI", "items")))
 		}
 	}
-	return append(errs, certain.folders()...)
+	return all
 }
 
 // files are the files of a volume.
@@ -72,22 +80,27 @@ type file struct {
 	source string // what the file contains
 }
 
-func (f *files) keys(items []common.KeyToPath, at *field.Path) {
+func keys(items []common.KeyToPath, optional *bool, at *field.Path) source {
+	s := source{optional: ptr.Deref(optional, false)}
 	for i, k := range items {
-		*f = append(*f, file{at.Index(i).Child("path"), path.Clean(k.Path), k.Key})
+		s.files = append(s.files, file{at.Index(i).Child("path"), path.Clean(k.Path), k.Key})
 	}
+	s.all = len(items) > 0 && !s.optional
+	return s
 }
 
-func (f *files) fields(items []common.DownwardAPIFile, at *field.Path) {
+func fields(items []common.DownwardAPIFile, at *field.Path) source {
+	s := source{all: true}
 	for i, d := range items {
-		source := ""
+		content := ""
 		if r := d.FieldRef; r != nil {
-			source = r.FieldPath
+			content = r.FieldPath
 		} else if r := d.ResourceFieldRef; r != nil {
-			source = fmt.Sprint(r.Resource, " ", r.Divisor)
+			content = fmt.Sprint(r.Resource, " ", r.Divisor)
 		}
-		*f = append(*f, file{at.Index(i).Child("path"), path.Clean(d.Path), source})
+		s.files = append(s.files, file{at.Index(i).Child("path"), path.Clean(d.Path), content})
 	}
+	return s
 }
 
 // twice rejects a path of two files with different contents.
@@ -125,34 +138,13 @@ func (f files) folders() field.ErrorList {
 // Contents returns the paths of all files of a volume that is read-only in any
 // case, and whether they are known.
 func Contents(v common.Volume) (paths []string, known bool) {
-	var f files
-	all := func(items []common.KeyToPath, optional *bool) bool {
-		f.keys(items, nil)
-		return len(items) > 0 && !set(optional)
-	}
-	switch {
-	case v.ConfigMap != nil:
-		known = all(v.ConfigMap.Items, v.ConfigMap.Optional)
-	case v.Secret != nil:
-		known = all(v.Secret.Items, v.Secret.Optional)
-	case v.DownwardAPI != nil:
-		f.fields(v.DownwardAPI.Items, nil)
-		known = true
-	case v.Projected != nil:
-		known = true
-		for _, s := range v.Projected.Sources {
-			switch {
-			case s.ConfigMap != nil:
-				known = all(s.ConfigMap.Items, s.ConfigMap.Optional) && known
-			case s.Secret != nil:
-				known = all(s.Secret.Items, s.Secret.Optional) && known
-			case s.DownwardAPI != nil:
-				f.fields(s.DownwardAPI.Items, nil)
-			}
+	all := sources(v, nil)
+	known = len(all) > 0 || v.Projected != nil
+	for _, s := range all {
+		known = known && s.all
+		for _, one := range s.files {
+			paths = append(paths, one.path)
 		}
-	}
-	for _, one := range f {
-		paths = append(paths, one.path)
 	}
 	return paths, known
 }
@@ -219,5 +211,3 @@ func mountedOnce(p *common.Pod, name string) bool {
 	}
 	return n == 1
 }
-
-func set(b *bool) bool { return b != nil && *b }
