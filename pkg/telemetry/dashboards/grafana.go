@@ -10,22 +10,18 @@ import (
 // The format of Grafana, as far as it is used.
 type (
 	grafana struct {
-		UID           string     `json:"uid"`
-		Title         string     `json:"title"`
-		Description   string     `json:"description"`
-		Tags          []string   `json:"tags"`
-		Editable      bool       `json:"editable"`
-		SchemaVersion int        `json:"schemaVersion"`
-		Refresh       string     `json:"refresh"`
-		Time          period     `json:"time"`
-		Links         []link     `json:"links"`
-		Annotations   list       `json:"annotations"`
-		Templating    templating `json:"templating"`
-		Panels        []panel    `json:"panels"`
-	}
-	period struct {
-		From string `json:"from"`
-		To   string `json:"to"`
+		UID           string   `json:"uid"`
+		Title         string   `json:"title"`
+		Description   string   `json:"description"`
+		Tags          []string `json:"tags"`
+		Editable      bool     `json:"editable"`
+		SchemaVersion int      `json:"schemaVersion"`
+		Refresh       string   `json:"refresh"`
+		Time          fields   `json:"time"`
+		Links         []link   `json:"links"`
+		Annotations   fields   `json:"annotations"`
+		Templating    fields   `json:"templating"`
+		Panels        []panel  `json:"panels"`
 	}
 	// The schema of Grafana requires all fields of a link except for the URL.
 	link struct {
@@ -40,48 +36,38 @@ type (
 		KeepTime    bool     `json:"keepTime"`
 		TargetBlank bool     `json:"targetBlank"`
 	}
-	list struct {
-		List []annotation `json:"list"`
-	}
 	annotation struct {
-		Name            string      `json:"name"`
-		Datasource      *datasource `json:"datasource"`
-		Enable          bool        `json:"enable"`
-		IconColor       string      `json:"iconColor"`
-		Expr            string      `json:"expr"`
-		TitleFormat     string      `json:"titleFormat"`
-		TextFormat      string      `json:"textFormat"`
-		UseValueForTime bool        `json:"useValueForTime,omitempty"`
-	}
-	templating struct {
-		List []variable `json:"list"`
+		Name            string `json:"name"`
+		Datasource      fields `json:"datasource"`
+		Enable          bool   `json:"enable"`
+		IconColor       string `json:"iconColor"`
+		Expr            string `json:"expr"`
+		TitleFormat     string `json:"titleFormat"`
+		TextFormat      string `json:"textFormat"`
+		UseValueForTime bool   `json:"useValueForTime,omitempty"`
 	}
 	variable struct {
-		Name       string      `json:"name"`
-		Label      string      `json:"label"`
-		Type       string      `json:"type"`
-		Datasource *datasource `json:"datasource,omitempty"`
-		Query      string      `json:"query"`
-		Refresh    int         `json:"refresh,omitempty"`
-		Sort       int         `json:"sort,omitempty"`
-		IncludeAll bool        `json:"includeAll"`
-		Multi      bool        `json:"multi"`
-		AllValue   string      `json:"allValue,omitempty"`
-	}
-	datasource struct {
-		Type string `json:"type"`
-		UID  string `json:"uid"`
+		Name       string `json:"name"`
+		Label      string `json:"label"`
+		Type       string `json:"type"`
+		Datasource fields `json:"datasource,omitempty"`
+		Query      string `json:"query"`
+		Refresh    int    `json:"refresh,omitempty"`
+		Sort       int    `json:"sort,omitempty"`
+		IncludeAll bool   `json:"includeAll"`
+		Multi      bool   `json:"multi"`
+		AllValue   string `json:"allValue,omitempty"`
 	}
 	panel struct {
-		ID          int         `json:"id"`
-		Type        Type        `json:"type"`
-		Title       string      `json:"title"`
-		Description string      `json:"description"`
-		Datasource  *datasource `json:"datasource"`
-		GridPos     gridPos     `json:"gridPos"`
-		Targets     []target    `json:"targets"`
-		FieldConfig fieldConfig `json:"fieldConfig"`
-		Options     *text       `json:"options,omitempty"`
+		ID          int      `json:"id"`
+		Type        Type     `json:"type"`
+		Title       string   `json:"title"`
+		Description string   `json:"description"`
+		Datasource  fields   `json:"datasource"`
+		GridPos     gridPos  `json:"gridPos"`
+		Targets     []target `json:"targets"`
+		FieldConfig fields   `json:"fieldConfig"`
+		Options     *text    `json:"options,omitempty"`
 	}
 	text struct {
 		Mode    string `json:"mode"`
@@ -100,24 +86,14 @@ type (
 		Format       string `json:"format,omitempty"`
 		Instant      bool   `json:"instant,omitempty"`
 	}
-	fieldConfig struct {
-		Defaults  defaults `json:"defaults"`
-		Overrides []any    `json:"overrides"`
-	}
 	defaults struct {
-		Unit       string     `json:"unit"`
-		Min        *int       `json:"min,omitempty"`
-		Links      []link     `json:"links,omitempty"`
-		Thresholds thresholds `json:"thresholds"`
+		Unit       string `json:"unit"`
+		Min        *int   `json:"min,omitempty"`
+		Links      []link `json:"links,omitempty"`
+		Thresholds fields `json:"thresholds"`
 	}
-	thresholds struct {
-		Mode  string `json:"mode"`
-		Steps []step `json:"steps"`
-	}
-	step struct {
-		Color string   `json:"color"`
-		Value *float64 `json:"value"`
-	}
+	// fields are those of an object, which are written in alphabetical order.
+	fields map[string]any
 )
 
 const (
@@ -129,19 +105,18 @@ var heights = map[Type]int{TimeSeries: 8, Stat: 4, Table: 8, Text: 4}
 
 // JSON returns the dashboard in the format of Grafana.
 func (d Dashboard) JSON() ([]byte, error) {
-	source := &datasource{"prometheus", "${datasource}"}
+	source := fields{"type": "prometheus", "uid": "${datasource}"}
+	annotations, variables := []annotation{}, []variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}
 	g := grafana{
 		UID: d.UID, Title: d.Title, Description: d.Description, Tags: []string{tag},
-		SchemaVersion: 39, Refresh: "1m", Time: period{"now-6h", "now"},
+		SchemaVersion: 39, Refresh: "1m", Time: fields{"from": "now-6h", "to": "now"},
 		Links: []link{
 			{Type: "dashboards", Title: "Platform operator", Icon: "external link", Tags: []string{tag}, AsDropdown: true, KeepTime: true},
 			{Type: "link", Title: "Runbooks", Icon: "external link", URL: rules.RunbookURL, Tags: []string{}, TargetBlank: true},
 		},
-		Annotations: list{[]annotation{}},
-		Templating:  templating{[]variable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}},
 	}
 	for _, a := range d.Annotations {
-		g.Annotations.List = append(g.Annotations.List, annotation{a.Title, source, true, a.Color, a.Expr, a.Title, a.Text, a.AtValue})
+		annotations = append(annotations, annotation{a.Title, source, true, a.Color, a.Expr, a.Title, a.Text, a.AtValue})
 	}
 	for _, v := range d.Variables {
 		entry := variable{
@@ -151,8 +126,9 @@ func (d Dashboard) JSON() ([]byte, error) {
 		if v.All {
 			entry.AllValue = ".*" // also the empty value of namespace, if it is disabled
 		}
-		g.Templating.List = append(g.Templating.List, entry)
+		variables = append(variables, entry)
 	}
+	g.Annotations, g.Templating = fields{"list": annotations}, fields{"list": variables}
 	x, y, row := 0, 0, 0
 	for i, p := range d.Panels {
 		if x+p.Width > width {
@@ -160,8 +136,9 @@ func (d Dashboard) JSON() ([]byte, error) {
 		}
 		out := panel{
 			ID: i + 1, Type: p.Type, Title: p.Title, Description: p.Description, Datasource: source,
-			GridPos: gridPos{x, y, p.Width, heights[p.Type]}, FieldConfig: fieldConfig{Defaults: defaults{Unit: p.Unit, Thresholds: colors(p.Steps)}, Overrides: []any{}},
+			GridPos: gridPos{x, y, p.Width, heights[p.Type]},
 		}
+		values := defaults{Unit: p.Unit, Thresholds: colors(p.Steps)}
 		for n, q := range p.Queries {
 			t := target{RefID: string(rune('A' + n)), Expr: q.Expr, LegendFormat: q.Legend}
 			if p.Type == Table {
@@ -173,11 +150,12 @@ func (d Dashboard) JSON() ([]byte, error) {
 			out.Options = &text{"markdown", p.Content}
 		}
 		if p.Type == TimeSeries {
-			out.FieldConfig.Defaults.Min = new(int)
+			values.Min = new(int)
 		}
 		for _, l := range p.Links {
-			out.FieldConfig.Defaults.Links = append(out.FieldConfig.Defaults.Links, link{Type: "link", Title: l.Title, URL: l.URL, Tags: []string{}})
+			values.Links = append(values.Links, link{Type: "link", Title: l.Title, URL: l.URL, Tags: []string{}})
 		}
+		out.FieldConfig = fields{"defaults": values, "overrides": []any{}}
 		g.Panels = append(g.Panels, out)
 		x, row = x+p.Width, max(row, heights[p.Type])
 	}
@@ -189,14 +167,14 @@ func (d Dashboard) JSON() ([]byte, error) {
 }
 
 // colors returns the thresholds of a panel. Without steps, all values have one colour.
-func colors(steps []Step) thresholds {
-	t := thresholds{Mode: "absolute", Steps: []step{{Color: "text"}}}
-	for i, s := range steps {
+func colors(thresholds []Step) fields {
+	steps := []fields{{"color": "text", "value": nil}}
+	for i, s := range thresholds {
 		if i == 0 {
-			t.Steps[0].Color = s.Color
+			steps[0]["color"] = s.Color
 		} else {
-			t.Steps = append(t.Steps, step{s.Color, &s.From})
+			steps = append(steps, fields{"color": s.Color, "value": s.From})
 		}
 	}
-	return t
+	return fields{"mode": "absolute", "steps": steps}
 }
