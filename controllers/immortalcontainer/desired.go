@@ -1,6 +1,7 @@
 package immortalcontainer
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,10 +139,7 @@ func pause(o Observed) time.Duration {
 
 // why returns the reason why a pod ended, as a single word.
 func why(p *corev1.Pod) string {
-	if p.Status.Reason != "" {
-		return p.Status.Reason
-	}
-	return string(p.Status.Phase)
+	return cmp.Or(p.Status.Reason, string(p.Status.Phase))
 }
 
 // releasable reports whether the gate of a pod may be removed once it is counted. A

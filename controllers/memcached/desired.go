@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -51,14 +52,7 @@ const (
 // and is kept with it: a cache does not lose its items because the platform's
 // default changed.
 func image(m *cachev1alpha1.Memcached, platform config.Memcached) string {
-	switch {
-	case m.Spec.Image != "":
-		return m.Spec.Image
-	case m.Status.Image != "":
-		return m.Status.Image
-	default:
-		return platform.Image
-	}
+	return cmp.Or(m.Spec.Image, m.Status.Image, platform.Image)
 }
 
 // memory returns the memory for items in bytes.

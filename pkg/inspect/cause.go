@@ -267,10 +267,7 @@ func describe(o client.Object) string {
 		}
 		return s
 	case *corev1.Service:
-		s := string(o.Spec.Type)
-		if s == "" {
-			s = string(corev1.ServiceTypeClusterIP)
-		}
+		s := string(cmp.Or(o.Spec.Type, corev1.ServiceTypeClusterIP))
 		var ports strings.Builder
 		for _, p := range o.Spec.Ports {
 			fmt.Fprintf(&ports, " %d", p.Port)

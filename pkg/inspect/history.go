@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -258,10 +259,7 @@ func (p Printer) History(w io.Writer, h History) error {
 			case strings.Contains(state, "serving"):
 				color = green
 			}
-			if state == "" {
-				state = "-"
-			}
-			rows = append(rows, row{cells: []cell{{text: strconv.FormatInt(r.Number, 10)}, {text: p.age(r.Created.Time)}, {color, state}, {text: lines[0]}}})
+			rows = append(rows, row{cells: []cell{{text: strconv.FormatInt(r.Number, 10)}, {text: p.age(r.Created.Time)}, {color, cmp.Or(state, "-")}, {text: lines[0]}}})
 			for _, l := range lines[1:] {
 				rows = append(rows, row{cells: cells("", "", "", l)})
 			}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -173,11 +174,7 @@ func (p Printer) Report(w io.Writer, r Report, allNamespaces bool) error {
 			if allNamespaces {
 				texts = cells(o.Namespace, o.Reference)
 			}
-			revision := o.serving()
-			if revision == "" {
-				revision = "-"
-			}
-			line := row{cells: append(texts, cell{stateColor(o.State), string(o.State)}, cell{text: o.Reason}, cell{text: o.readiness()}, cell{text: revision}, cell{text: p.age(o.Created.Time)})}
+			line := row{cells: append(texts, cell{stateColor(o.State), string(o.State)}, cell{text: o.Reason}, cell{text: o.readiness()}, cell{text: cmp.Or(o.serving(), "-")}, cell{text: p.age(o.Created.Time)})}
 			if o.State != StateReady {
 				for _, n := range []string{oneLine(o.Cause), o.PodCause, o.Remedy} {
 					if n != "" {
