@@ -1,6 +1,8 @@
 package demoapplication
 
 import (
+	"k8s.io/utils/ptr"
+
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 	"github.com/platform-operator/platform-operator/pkg/configsource"
 	"github.com/platform-operator/platform-operator/pkg/resources"
@@ -10,8 +12,7 @@ import (
 // follows reports whether the pods are replaced when the content of a ConfigMap or
 // Secret that they use changes.
 func follows(a *demoapplicationv1.DemoApplication) bool {
-	r := a.Spec.Rollout
-	return r != nil && r.RestartOnConfigChange != nil && *r.RestartOnConfigChange
+	return a.Spec.Rollout != nil && ptr.Deref(a.Spec.Rollout.RestartOnConfigChange, false)
 }
 
 // referenced returns the ConfigMaps whose content affects the pods.

@@ -1,6 +1,7 @@
 package demoapplication
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -71,14 +72,11 @@ func inputs(a *demoapplicationv1.DemoApplication, snapshots map[string]configsou
 		p := &s.Ports[i]
 		p.Name, p.NodePort, p.AppProtocol = "", nil, nil
 	}
-	in := pods{DemoApplicationSpec: *s, Judged: a.Spec.Rollout.Shared().Judged()}
+	in := pods{DemoApplicationSpec: *s, Judged: a.Spec.Rollout.Shared().Judged(), Sources: map[string]string{}}
 	if number, name := metricsPort(a); name != "" && !named(a.Spec.Ports, number) {
 		in.MetricsPort = number
 	}
 	for source, c := range snapshots {
-		if in.Sources == nil {
-			in.Sources = map[string]string{}
-		}
 		in.Sources[source] = c.Name
 	}
 	return in
@@ -271,19 +269,13 @@ func service(a *demoapplicationv1.DemoApplication, selector map[string]string, p
 		ports = append(ports, ac)
 	}
 	said := ptr.Deref(a.Spec.Service, demoapplicationv1.Service{})
-	if said.Type != "" {
-		kind = said.Type
-	}
 	ac := corev1ac.Service(a.Name, a.Namespace).
-		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(selector).WithPorts(ports...))
+		WithSpec(corev1ac.ServiceSpec().WithType(cmp.Or(said.Type, kind)).WithSelector(selector).WithPorts(ports...))
 	return resources.Service(ac, said.ServiceOptions)
 }
 
 func protocol(p demoapplicationv1.Port) corev1.Protocol {
-	if p.Protocol == "" {
-		return corev1.ProtocolTCP
-	}
-	return p.Protocol
+	return cmp.Or(p.Protocol, corev1.ProtocolTCP)
 }
 
 // targetPort returns the target port of a port of the Service.

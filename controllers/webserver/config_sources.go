@@ -1,6 +1,7 @@
 package webserver
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -90,12 +91,7 @@ func (s sources) references() []configsource.Reference {
 	return refs
 }
 
-func configKey(r *webserverv1.ConfigMapKeyReference) string {
-	if r.Key == "" {
-		return defaultConfigKey
-	}
-	return r.Key
-}
+func configKey(r *webserverv1.ConfigMapKeyReference) string { return cmp.Or(r.Key, defaultConfigKey) }
 
 // material contains the immutable snapshots that a pod mounts, and digests of their
 // content. Pods never mount a ConfigMap of config or content itself, because a

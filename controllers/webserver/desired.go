@@ -232,14 +232,10 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, is served,
 	if is.http3 {
 		ports = append(ports, onePort(tlsPort, intstr.FromInt(tlsPort), httpsNodePort).WithName(http3Name).WithProtocol(corev1.ProtocolUDP))
 	}
-	said := common.ServiceOptions{}
-	if w.Spec.Service != nil {
-		said = w.Spec.Service.ServiceOptions
-	}
 	ac := corev1ac.Service(serviceName(w), w.Namespace).
 		WithLabels(w.PodLabels()).
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(w.PodLabels()).WithPorts(ports...))
-	return resources.Service(ac, said)
+	return resources.Service(ac, ptr.Deref(w.Spec.Service, webserverv1.ServiceSpec{}).ServiceOptions)
 }
 
 func onePort(port int32, target intstr.IntOrString, nodePort int32) *corev1ac.ServicePortApplyConfiguration {
@@ -251,10 +247,7 @@ func onePort(port int32, target intstr.IntOrString, nodePort int32) *corev1ac.Se
 }
 
 func servicePort(w *webserverv1.WebServer) int32 {
-	if s := w.Spec.Service; s != nil && s.Port != nil {
-		return *s.Port
-	}
-	return nginxPort
+	return ptr.Deref(ptr.Deref(w.Spec.Service, webserverv1.ServiceSpec{}).Port, nginxPort)
 }
 
 func serviceType(w *webserverv1.WebServer, platform config.WebServer) corev1.ServiceType {
