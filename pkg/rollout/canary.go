@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
@@ -130,12 +131,7 @@ func (d *Decision) canaryPods(live *appsv1.Deployment) int32 {
 	return min(d.surge(), resources.Replicas(live))
 }
 
-func (d *Decision) surge() int32 {
-	if n := d.question.Rollout.Canary.Pods; n != nil {
-		return *n
-	}
-	return 1
-}
+func (d *Decision) surge() int32 { return ptr.Deref(d.question.Rollout.Canary.Pods, 1) }
 
 func (d *Decision) hold() time.Duration {
 	if s := d.question.Rollout.Canary.HoldSeconds; s != nil {

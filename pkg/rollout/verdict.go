@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/judge"
@@ -33,10 +34,7 @@ func (d *Decision) Judgement() judge.Settings {
 }
 
 func (d *Decision) minRequests() int64 {
-	if n := d.question.Rollout.Canary.MinRequests; n != nil {
-		return int64(*n)
-	}
-	return defaultMinRequests
+	return int64(ptr.Deref(d.question.Rollout.Canary.MinRequests, defaultMinRequests))
 }
 
 // reportOf returns what the judge of a pod reported when it ended, or "".
