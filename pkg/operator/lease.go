@@ -134,18 +134,17 @@ func (l *watchedLock) wait(ctx context.Context, read metav1.MicroTime, duration 
 
 // Create acquires the Lease.
 func (l *watchedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	err := l.Interface.Create(ctx, r)
-	if err == nil {
-		l.led.Store(true)
-	}
-	return err //nolint:wrapcheck // the elector interprets it
+	return l.wrote(l.Interface.Create(ctx, r))
 }
 
 // Update acquires, renews or releases the Lease.
 func (l *watchedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	err := l.Interface.Update(ctx, r)
+	return l.wrote(l.Interface.Update(ctx, r))
+}
+
+func (l *watchedLock) wrote(err error) error {
 	if err == nil {
 		l.led.Store(true)
 	}
-	return err //nolint:wrapcheck // the elector interprets it
+	return err // the elector interprets it
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
@@ -45,7 +46,7 @@ const (
 
 // reviews decides which requests are reviewed.
 type reviews struct {
-	known, unknown places
+	known, unknown *semaphore.Weighted
 	limiter        flowcontrol.RateLimiter
 	// accepted contains the hashes of tokens, and refused those of requests, with the
 	// status.
@@ -57,28 +58,13 @@ type reviews struct {
 
 // address limits the reviews that one client causes.
 type address struct {
-	places  places
+	places  *semaphore.Weighted
 	limiter flowcontrol.RateLimiter
 }
 
-// places limits what happens at a time.
-type places chan struct{}
-
-// take reports whether a place is free, and takes it.
-func (p places) take() bool {
-	select {
-	case p <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p places) release() { <-p }
-
 func newReviews() *reviews {
 	return &reviews{
-		known: make(places, reviewsAtATime), unknown: make(places, reviewsAtATime),
+		known: semaphore.NewWeighted(reviewsAtATime), unknown: semaphore.NewWeighted(reviewsAtATime),
 		limiter:  flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst),
 		accepted: cache.NewLRUExpireCache(maxKnown), refused: cache.NewLRUExpireCache(maxRefused),
 		addresses: cache.NewLRUExpireCache(maxRefused),
@@ -118,22 +104,22 @@ func (l *reviews) review(r *http.Request, c kubernetes.Interface) (int, error) {
 // there is none.
 func (l *reviews) admit(token [sha256.Size]byte, remote string) (release func(), code int) {
 	if _, ok := l.accepted.Get(token); ok {
-		if !l.known.take() {
+		if !l.known.TryAcquire(1) {
 			return nil, http.StatusServiceUnavailable
 		}
-		return l.known.release, http.StatusOK
+		return func() { l.known.Release(1) }, http.StatusOK
 	}
 	a := l.address(remote)
-	if !a.places.take() {
+	if !a.places.TryAcquire(1) {
 		return nil, http.StatusTooManyRequests
 	}
-	if !l.unknown.take() {
-		a.places.release()
+	if !l.unknown.TryAcquire(1) {
+		a.places.Release(1)
 		return nil, http.StatusServiceUnavailable
 	}
 	release = func() {
-		l.unknown.release()
-		a.places.release()
+		l.unknown.Release(1)
+		a.places.Release(1)
 	}
 	switch {
 	case !a.limiter.TryAccept():
@@ -154,7 +140,7 @@ func (l *reviews) address(remote string) *address {
 	defer l.mu.Unlock()
 	a, ok := l.addresses.Get(remote)
 	if !ok {
-		a = &address{make(places, reviewsPerAddress), flowcontrol.NewTokenBucketRateLimiter(reviewRatePerAddress, reviewBurstPerAddress)}
+		a = &address{semaphore.NewWeighted(reviewsPerAddress), flowcontrol.NewTokenBucketRateLimiter(reviewRatePerAddress, reviewBurstPerAddress)}
 	}
 	l.addresses.Add(remote, a, knownFor) // again, so that it does not expire while it is used
 	return a.(*address)
