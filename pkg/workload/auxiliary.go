@@ -8,7 +8,6 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -80,20 +79,15 @@ func budgets(ctx context.Context, r client.Reader, o client.Object) ([]policyv1.
 	return l.Items, err
 }
 
-// Wanted specifies which auxiliary resources should exist.
+// Wanted specifies which auxiliary resources should exist. Its Autoscaling is that of the
+// spec, adapted to the pods, and its Metrics are the names of the port to scrape, which pods
+// of another revision may name differently.
 type Wanted struct {
-	// Owner is the object, and Labels are the labels that select its pods.
-	Owner  client.Object
-	Labels map[string]string
+	Spec
 	// Isolated are the labels that select the pods to isolate, if not all of Labels.
 	Isolated map[string]string
 	// Pods are all labels of the pods.
 	Pods map[string]string
-	// Deployment and Service are the names of the Deployment and the Service.
-	Deployment, Service string
-	// Port is the port of the Service that requests from hosts are routed to,
-	// or 0 if there is none.
-	Port int32
 	// Refused is the reason why the platform configuration does not allow the
 	// hosts, or nil if it does.
 	Refused error
@@ -102,18 +96,8 @@ type Wanted struct {
 	// KeepAvailable is the number of pods that remain available while one is evicted,
 	// or 0 if it is not replaced before.
 	KeepAvailable int32
-	// Ports are the ports of the pod that accept connections.
-	Ports []corev1ac.ContainerPortApplyConfiguration
-	// Metrics are the names of the port to scrape, which pods of another revision may
-	// name differently. There is none if it is empty.
-	Metrics []string
-
-	// The fields below are parts of the spec.
-	Autoscaling         *common.Autoscaling
-	PodDisruptionBudget *common.PodDisruptionBudget
-	NetworkPolicy       *common.NetworkPolicy
-	Expose              *common.Expose
-	Monitoring          *common.Monitoring
+	// Open are the ports of all pods that accept connections.
+	Open []containerPort
 }
 
 // Isolate adds the NetworkPolicy to a plan. Call it before the Deployment is
@@ -124,7 +108,7 @@ func (s Children) Isolate(plan *converge.Plan, w Wanted) {
 		if w.Isolated != nil {
 			selector = w.Isolated
 		}
-		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, selector, w.Ports, w.NetworkPolicy)
+		return resources.NetworkPolicy(w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels, selector, w.Open, w.NetworkPolicy)
 	}, s.NetworkPolicy)
 }
 
@@ -134,7 +118,7 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	name, ns, own := w.Owner.GetName(), w.Owner.GetNamespace(), w.Labels
 	going := w.Owner.GetDeletionTimestamp() != nil
 	converge.ApplyOrPrune(plan, w.Autoscaling != nil, func() apply.Intent {
-		return resources.HorizontalPodAutoscaler(name, ns, own, w.Deployment, w.Autoscaling)
+		return resources.HorizontalPodAutoscaler(name, ns, own, name, w.Autoscaling)
 	}, s.Autoscaler)
 
 	others := s.Budgets

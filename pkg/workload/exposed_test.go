@@ -42,10 +42,10 @@ func is(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus, genera
 }
 
 func exposing(by common.ExposeType) Wanted {
-	return Wanted{
+	return Wanted{Spec: Spec{
 		Owner: &webserverv1.WebServer{ObjectMeta: named}, Service: "shop", Port: 80,
 		Expose: &common.Expose{Type: by, Hosts: []string{"a.example.com"}, Gateway: &common.ExposeGatewayOptions{}},
-	}
+	}}
 }
 
 func after(problem error, children map[string]client.Object) converge.Outcome {

@@ -197,12 +197,11 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	m.ports = portsOf(in)
 	m.eviction = m.evicted()
 	m.auxiliary = Wanted{
-		Owner: obj, Labels: s.Labels, Pods: m.Decision.PodLabels(o.Deployment), Deployment: obj.GetName(), Service: s.Service,
-		MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep, Ports: m.ports.open(s.Ports),
-		Autoscaling: resources.Measurable(m.eviction.autoscaling(s.Autoscaling), in.Templates), PodDisruptionBudget: s.PodDisruptionBudget,
-		NetworkPolicy: s.NetworkPolicy, Expose: s.Expose, Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
-		Port: s.Port, Monitoring: s.Monitoring,
+		Spec: s, Pods: m.Decision.PodLabels(o.Deployment), MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep,
+		Open: m.ports.open(s.Ports), Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
 	}
+	m.auxiliary.Autoscaling = resources.Measurable(m.eviction.autoscaling(s.Autoscaling), in.Templates)
+	m.auxiliary.Metrics = nil
 	for _, name := range s.Metrics {
 		m.auxiliary.Metrics = append(m.auxiliary.Metrics, m.ports.scraped(name, s.Ports)...)
 	}
