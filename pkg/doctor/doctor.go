@@ -202,7 +202,7 @@ func (d *Doctor) webhooks(ctx context.Context) (State, string, error) {
 	}
 	switch {
 	case len(mutating.Items) == 0 || len(validating.Items) == 0:
-		return Failed, "There is no webhook configuration of the operator: the rules of the platform are not enforced. Set webhooks.enabled.", nil
+		return Failed, "There is no webhook configuration of the operator: the rules of the platform are not enforced. Install the chart again, with webhooks.enabled.", nil
 	case d.service == "":
 		return Failed, "The webhook configurations name no Service. Install the chart again.", nil
 	}

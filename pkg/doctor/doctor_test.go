@@ -176,7 +176,7 @@ func TestDoctor_ChecksTheCluster(t *testing.T) {
 		}, "CRDs", OK, "0, with all versions", 0},
 		"a version is not served":  {func(c *cluster) { c.crd.Spec.Versions[0].Served = false }, "CRDs", Failed, "does not serve version v1", 1},
 		"a CRD is not established": {func(c *cluster) { c.crd.Status.Conditions = nil }, "CRDs", Failed, "not established", 1},
-		"no webhooks":              {func(c *cluster) { c.mutating.Labels = nil }, "webhooks", Failed, "webhooks.enabled", 1},
+		"no webhooks":              {func(c *cluster) { c.mutating.Labels = nil }, "webhooks", Failed, "Install the chart again, with webhooks.enabled", 1},
 		"no ready endpoint":        {func(c *cluster) { c.endpoints.Endpoints[0].Conditions.Ready = new(false) }, "webhooks", Failed, "no ready endpoint", 1},
 		"one replica is not ready": {func(c *cluster) { c.deployment.Status.ReadyReplicas = 1 }, "operator", Failed, "1 of 2", 1},
 		"stopped":                  {func(c *cluster) { c.deployment.Spec.Replicas = new(int32(0)) }, "operator", Failed, "Scale it up", 1},
