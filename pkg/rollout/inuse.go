@@ -13,7 +13,7 @@ type InUse struct {
 	// Templates are the decided one, and those of the pods.
 	Templates []*corev1ac.PodTemplateSpecApplyConfiguration
 	// Reached is the index of the template whose pods clients reach now: the decided
-	// one, unless only pods of others are ready. Of those it is the newest, but not one whose
+	// one, unless only pods of other ones are ready. Of those it is the newest, but not one whose
 	// pods are all being deleted, if there is another.
 	Reached int
 	// Complete reports that there are no pods of other templates.
