@@ -132,9 +132,13 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 
 	// An Ingress of another class is created again, without the address of that class.
 	renewed := !going && s.Ingress != nil && w.exposedBy(common.ExposeIngress) && resources.OfOtherClass(s.Ingress, w.Expose)
+	ingress := s.Ingress
+	if !going && w.exposedBy(common.ExposeGateway) && !resources.TakenByGateway(s.Route).Status {
+		ingress = nil // it serves the hosts until a Gateway does
+	}
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress) && !renewed, func() apply.Intent {
 		return resources.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
-	}, s.Ingress)
+	}, ingress)
 
 	// A kind that the cluster does not serve is planned nevertheless, so that
 	// the child is created once it is served. It cannot be released, however.

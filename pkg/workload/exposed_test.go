@@ -114,12 +114,44 @@ func TestExposed_IsRemovedWithTheRoute(t *testing.T) {
 	}
 }
 
+// Visitors come through the Ingress while no Gateway routes the hosts.
+func TestApplyOrPrune_KeepsTheIngressUntilAGatewayAcceptsTheRoute(t *testing.T) {
+	accepted, resolved := gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs
+	serves := route(is(accepted, "True", 2), is(resolved, "True", 2))
+	for name, tc := range map[string]struct {
+		route  *gatewayv1.HTTPRoute
+		change func(*Wanted)
+		want   int // children to be deleted
+	}{
+		"no route yet":              {nil, nil, 0},
+		"no Gateway looked at it":   {route(), nil, 0},
+		"a Gateway refuses it":      {route(is(accepted, "False", 2), is(resolved, "True", 2)), nil, 0},
+		"a Gateway accepts it":      {serves, nil, 1},
+		"the hosts are not allowed": {route(), func(w *Wanted) { w.Refused = errors.New("not yours") }, 2},
+		"the object is being deleted": {route(), func(w *Wanted) {
+			w.Owner = &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", DeletionTimestamp: new(metav1.Now())}}
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := exposing(common.ExposeGateway)
+			if tc.change != nil {
+				tc.change(&w)
+			}
+			var plan converge.Plan
+			Children{Ingress: ingress("192.0.2.1"), Route: tc.route}.ApplyOrPrune(&plan, w)
+			if len(plan.Prune) != tc.want {
+				t.Errorf("%d children are deleted, want %d: %v", len(plan.Prune), tc.want, plan.Prune)
+			}
+		})
+	}
+}
+
 func TestExposed_DoesNotRouteRefusedHosts(t *testing.T) {
 	for by, kind := range map[common.ExposeType]string{common.ExposeIngress: "Ingress", common.ExposeGateway: "HTTPRoute"} {
 		for _, refused := range []error{nil, errors.New("not yours")} {
 			w := exposing(by)
 			w.Refused = refused
-			s := Children{Ingress: ingress("192.0.2.1"), Route: route()}
+			s := Children{Ingress: ingress("192.0.2.1"), Route: route(is(gatewayv1.RouteConditionAccepted, "True", 2), is(gatewayv1.RouteConditionResolvedRefs, "True", 2))}
 			var plan converge.Plan
 			s.ApplyOrPrune(&plan, w)
 			var made, deleted []string
