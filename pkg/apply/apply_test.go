@@ -126,6 +126,29 @@ func TestApplier_RepairsDriftWithOneRequest(t *testing.T) {
 	}
 }
 
+// The cache may lack an addition that exists when the managed fields are read. If only
+// the one in the cache was claimed, the answer would show the other one, as if a webhook
+// had added it, and it would remain.
+func TestApplier_RemovesAdditionsThatTheCacheLacks(t *testing.T) {
+	w := newWorld(t)
+	w.pass(deployment())
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+	})
+	early := stored(w, "web", &appsv1.Deployment{})
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Command = []string{"sh"} })
+	w.cache = func(o client.Object) bool {
+		early.DeepCopyInto(o.(*appsv1.Deployment))
+		return true
+	}
+	w.pass(deployment())
+	w.cache = nil
+	w.pass(deployment())
+	if c := stored(w, "web", &appsv1.Deployment{}).Spec.Template.Spec.Containers[0]; len(c.Env) > 0 || len(c.Command) > 0 {
+		t.Errorf("left are the variables %v and the command %q", c.Env, c.Command)
+	}
+}
+
 func TestApplier_RemovesFieldsThatAreNoLongerStated(t *testing.T) {
 	w := newWorld(t)
 	w.pass(deployment(func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.WithMinReadySeconds(9) }))
