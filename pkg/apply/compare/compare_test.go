@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -251,6 +252,34 @@ func TestCompare_NamesOnlyTheAdditions(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("additions (-want +got):\n%s", d)
+	}
+}
+
+// A value is a default only in the field whose default it is.
+func TestCompare_KnowsWhoseDefaultsAreGiven(t *testing.T) {
+	quarter := intstr.FromString("25%")
+	for name, tc := range map[string]struct {
+		live      any
+		stated    string
+		exclusive string
+		want      result
+	}{
+		"of a Deployment": {
+			&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter},
+			}}},
+			`spec: {strategy: {rollingUpdate: {}}}`, "spec.strategy.rollingUpdate", holds,
+		},
+		"of a PodDisruptionBudget": {
+			&policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &quarter}},
+			`spec: {minAvailable: 1}`, "spec.maxUnavailable", both,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := compare(tc.live, decoded(t, tc.stated), []string{tc.exclusive}); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
 	}
 }
 
