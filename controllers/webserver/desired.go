@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	webserverv1 "github.com/platform-operator/platform-operator/apis/webserver/v1"
@@ -213,6 +214,13 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 			// minutes (its BeginCreate hook is not reverted if an apply that creates
 			// finds an object when it writes).
 			in.FallbackAfter = 5 * time.Second
+		}
+	}
+	if o.Service == nil { // that of the legacy operator may exist
+		in.IfExists = func(live client.Object) apply.Intent {
+			found := o
+			found.Service, _ = live.(*corev1.Service)
+			return service(w, found, platform, is)
 		}
 	}
 	return in

@@ -452,17 +452,23 @@ func TestService_KeepsTheNameOfItsPort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := sample()
-			raw, err := service(w, Observed{Service: tc.live}, platform.WebServer, served{http: intstr.FromInt32(80), https: tc.https}).Object(w, ownerKind)
-			if err != nil {
-				t.Fatal(err)
+			is := served{http: intstr.FromInt32(80), https: tc.https}
+			check := func(in apply.Intent) {
+				w, s := sample(), &corev1.Service{}
+				raw, err := in.Object(w, ownerKind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := json.Unmarshal(raw, s); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.Spec.Ports[0].Name; got != tc.want {
+					t.Errorf("got %q, want %q", got, tc.want)
+				}
 			}
-			s := &corev1.Service{}
-			if err := json.Unmarshal(raw, s); err != nil {
-				t.Fatal(err)
-			}
-			if got := s.Spec.Ports[0].Name; got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+			check(service(sample(), Observed{Service: tc.live}, platform.WebServer, is))
+			if tc.live != nil { // that of the legacy operator is not in the cache
+				check(service(sample(), Observed{}, platform.WebServer, is).IfExists(tc.live))
 			}
 		})
 	}

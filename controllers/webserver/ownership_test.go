@@ -154,6 +154,9 @@ func TestWebServer_AdoptsChildrenOfTheLegacyOperator(t *testing.T) {
 	if w.Status.Service.NodePort != port {
 		t.Errorf("node port %d became %d", port, w.Status.Service.NodePort)
 	}
+	if l.Get(s, "web-service"); s.Spec.Ports[0].Name != "" {
+		t.Errorf("the port got the name %q, without which proxies know its endpoints", s.Spec.Ports[0].Name)
+	}
 	l.Get(d, "web")
 	if c := d.Spec.Template.Spec.Containers[0]; d.UID != uid || len(c.Env) != 0 || c.ReadinessProbe == nil {
 		t.Errorf("not taken over in place: UID kept %t, container %+v", d.UID == uid, c)
