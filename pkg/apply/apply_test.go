@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -321,6 +322,34 @@ func TestApplier_AppliesIfExistsToUncachedChildren(t *testing.T) {
 	if f, err = w.applier.Diff(t.Context(), owner(), starting(), false); err != nil || f.Action != Unchanged {
 		t.Errorf("a Deployment that matches the intent for an existing one would be %s: %v", f.Action, err)
 	}
+}
+
+// If they were left, the answer would show them as if a webhook had added them, until a restart
+// of the operator: the pods would be replaced then.
+func TestApplier_TakesOverWithoutTheAdditionsOfUsers(t *testing.T) {
+	w := newWorld(t)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "web", UID: "child-1", OwnerReferences: ownReferences(),
+		Labels: map[string]string{naming.LabelManagedBy: naming.ManagedBy},
+	}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx:0"}}
+	if err := w.server.Create(t.Context(), d, client.FieldOwner("manager")); err != nil {
+		t.Fatal(err)
+	}
+	byHand(w, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+	})
+	f, err := w.explain(deployment())
+	if want := "spec.template.spec.containers[web].env would be removed"; err != nil || !slices.Contains(said(f), want) {
+		t.Errorf("explained as %q, %v", said(f), err)
+	}
+	diff(t, "action", TakenOver, w.pass(deployment()).Action)
+	if env := stored(w, "web", &appsv1.Deployment{}).Spec.Template.Spec.Containers[0].Env; len(env) > 0 {
+		t.Errorf("left are %v", env)
+	}
+	w.restart()
+	w.writes = nil
+	diff(t, "after a restart", Unchanged, w.pass(deployment()).Action)
 }
 
 // The child has the operator's label but was written by updates: by an older

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/pkg/apply/compare"
@@ -59,7 +60,8 @@ func (t *attempt) evaluate(live client.Object) (err error) {
 	// If the operator is not among them, the child was created by another
 	// operator.
 	if !slices.ContainsFunc(live.GetManagedFields(), compare.IsOurs) {
-		t.action, t.claim = TakenOver, compare.LegacyOperators
+		t.action = TakenOver
+		t.claim = t.claims(live)
 		return nil
 	}
 	differences := compare.Compare(live, t.fields, t.in.Exclusive)
@@ -72,9 +74,18 @@ func (t *attempt) evaluate(live client.Object) (err error) {
 		t.drift = DriftFields
 	}
 	if slices.ContainsFunc(differences, Difference.IsExtra) {
-		t.claim = compare.Extra(differences)
+		t.claim = t.claims(live)
 	}
 	return nil
+}
+
+// claims selects additions in exclusive paths and, of a child that is taken over, what
+// legacy operators wrote.
+func (t *attempt) claims(live client.Object) compare.Scope {
+	extra, takesOver := compare.Extra(compare.Compare(live, t.fields, t.in.Exclusive)), t.action == TakenOver
+	return func(e metav1.ManagedFieldsEntry, path string) bool {
+		return extra(e, path) || takesOver && compare.LegacyOperators(e, path)
+	}
 }
 
 // Difference is a field that Apply would change.

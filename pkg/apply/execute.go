@@ -202,10 +202,7 @@ func (t *attempt) takeOver(ctx context.Context, live client.Object, isCached boo
 		if live, err = t.readLive(ctx); err != nil {
 			return nil, err
 		}
-		if t.action == Changed { // since then there may be other additions
-			t.differences = compare.Compare(live, t.fields, t.in.Exclusive)
-			t.claim = compare.Extra(t.differences)
-		}
+		t.claim = t.claims(live) // it may have other additions
 	}
 	if t.action == TakenOver {
 		t.log(ctx, "Taking over a "+t.in.Kind+" that is already there")
