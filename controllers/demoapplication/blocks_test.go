@@ -88,14 +88,15 @@ func TestDemoApplication_Exposed(t *testing.T) {
 	}
 	l.Until("Exposed to be True once the Ingress has an address", a, "web", exposed(metav1.ConditionTrue, common.ReasonAccepted))
 
-	// This cluster does not serve the Gateway API: the Ingress is deleted, and the
-	// reason why there is no HTTPRoute is reported.
+	// This cluster does not serve the Gateway API: the Ingress stays, because no Gateway
+	// accepts a route, and the reason why there is no HTTPRoute is reported.
 	l.Edit(a, "web", func() {
 		a.Spec.Expose = &common.Expose{Type: common.ExposeGateway, Hosts: []string{"shop.example.com"}, Gateway: &common.ExposeGatewayOptions{ParentRef: common.GatewayReference{Name: "g"}}}
 	})
 	l.Stalled(a, "web", common.ReasonFeatureUnavailable)
-	l.Gone(i, "web")
+	l.Get(i, "web")
 	l.Edit(a, "web", func() { a.Spec.Expose = nil })
+	l.Gone(i, "web")
 	l.Ready(a, "web")
 	if meta.FindStatusCondition(a.Status.Conditions, common.ConditionExposed) != nil {
 		t.Error("the condition stays")
