@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -330,15 +331,15 @@ func (c rolloutCase) play(t *testing.T, k kind, d dose) []measurement {
 // time either. Then nothing was measured. A reset is excused only if, of both, one request of
 // a hundred took longer than a pod drains. No other kind of failure is excused.
 func (m measurement) overloaded() bool {
-	excused := slow
-	if m.ours.Late > draining {
-		excused = append(slices.Clip(slow), load.Retried)
+	excused, waited := slow, m.limit/2
+	if m.ours.Late > draining { // then what counts is the time of draining
+		excused, waited = append(slices.Clip(slow), load.Retried), draining
 	}
 	if m.ours.P99 > draining && m.control.P99 > draining {
 		excused = append(slices.Clip(slow), load.Retried, load.Reset)
 	}
 	return m.ours.Failed() > 0 && m.ours.Failed(excused...) == 0 && m.ours.Late > mostLate &&
-		(m.control.Failures[load.Timeout]+m.control.Failures[load.ConnectTimeout] > 0 || m.control.Max > m.limit/2)
+		(m.control.Failures[load.Timeout]+m.control.Failures[load.ConnectTimeout] > 0 || m.control.Max > waited)
 }
 
 func failed(rows []measurement, of func(measurement) int) int {
@@ -459,6 +460,7 @@ func TestMeasurement_Overloaded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ours, control failures
 		late, slowest time.Duration // the slowest request to the control
+		limit         time.Duration // load.Limit if it is 0
 		want          bool
 	}{
 		"nothing failed":                     {late: time.Second, control: failures{load.Timeout: 1}},
@@ -468,11 +470,12 @@ func TestMeasurement_Overloaded(t *testing.T) {
 		"the load was in time":               {ours: failures{load.Timeout: 2}, control: failures{load.Timeout: 1}, late: 300 * time.Millisecond},
 		"only managed requests waited":       {ours: failures{load.Timeout: 2}, control: failures{load.Connect: 9}, late: time.Second},
 		"connections were idle for too long": {ours: failures{load.Retried: 1}, control: failures{load.Retried: 9}, late: 6 * time.Second, slowest: 9 * time.Second, want: true},
+		"the same with a longer limit":       {ours: failures{load.Retried: 9}, control: failures{load.Retried: 27, load.Connect: 6}, late: 7 * time.Second, slowest: 10 * time.Second, limit: 30 * time.Second, want: true},
 		"a connection was closed under load": {ours: failures{load.Retried: 1}, control: failures{load.Timeout: 9}, late: 4 * time.Second},
 		"a request was refused":              {ours: failures{load.Timeout: 2, load.Connect: 1}, control: failures{load.Timeout: 1}, late: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := measurement{limit: load.Limit, ours: load.Result{Failures: tc.ours, Late: tc.late}, control: load.Result{Failures: tc.control, Max: tc.slowest}}
+			m := measurement{limit: cmp.Or(tc.limit, load.Limit), ours: load.Result{Failures: tc.ours, Late: tc.late}, control: load.Result{Failures: tc.control, Max: tc.slowest}}
 			if got := m.overloaded(); got != tc.want {
 				t.Errorf("overloaded is %t, want %t", got, tc.want)
 			}
