@@ -216,12 +216,12 @@ func (t *attempt) takeOver(ctx context.Context, live client.Object, isCached boo
 	return live, t.write("claiming fields of", func() error {
 		// Do not wait for the cache: without the operator's label it would not
 		// observe this write. The apply that follows adds the label.
-		return t.client.Patch(ctx, live, ifUnchanged(before), client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
+		return t.client.Patch(ctx, live, IfUnchanged(before), client.FieldOwner(naming.FieldManager), client.DisableReadYourWritesConsistency)
 	})
 }
 
-// ifUnchanged returns a patch that fails if another client has changed the object since.
-func ifUnchanged(before client.Object) client.Patch {
+// IfUnchanged returns a merge patch from before that fails if another client has changed the object since.
+func IfUnchanged(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 

@@ -169,7 +169,7 @@ func (t *attempt) patch(ctx context.Context, live client.Object, act Action, cha
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
 	err := t.write("changing the owner of", func() error {
-		return t.client.Patch(ctx, changed, ifUnchanged(live), opts...)
+		return t.client.Patch(ctx, changed, IfUnchanged(live), opts...)
 	})
 	if client.IgnoreNotFound(err) != nil {
 		return err

@@ -115,7 +115,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, obj Object) error {
 func (r *Reconciler) patchFinalizers(ctx context.Context, obj Object, change func(client.Object, string) bool) error {
 	before := obj.DeepCopyObject().(Object)
 	change(obj, naming.Finalizer)
-	err := r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	err := r.client.Patch(ctx, obj, apply.IfUnchanged(before), client.FieldOwner(naming.FieldManager))
 	if err != nil {
 		return fmt.Errorf("changing the finalizers: %w", err)
 	}

@@ -81,8 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) converge(ctx context.Context, obj Object, owner apply.Owner) (reconcile.Result, error) {
-	before := withoutSpec(obj)
-	key := client.ObjectKeyFromObject(obj)
+	before, key := withoutSpec(obj), client.ObjectKeyFromObject(obj)
 	r.resumeStatus(key, obj)
 	out := NewOutcome(r.now(), fault.Verdict{}, nil)
 	c := reconciliation{Reconciler: r, obj: obj, owner: owner, observed: map[apply.ChildKey]client.Object{}, out: out}

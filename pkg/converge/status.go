@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
@@ -52,7 +53,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after Object, urge
 	}
 	// The resource version rejects the write of a former leader that was
 	// suspended and resumed.
-	err = r.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(naming.FieldManager))
+	err = r.client.Status().Patch(ctx, after, apply.IfUnchanged(before), client.FieldOwner(naming.FieldManager))
 	if apierrors.IsNotFound(err) {
 		return 0, nil // deleted meanwhile
 	}

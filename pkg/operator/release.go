@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
@@ -79,7 +80,7 @@ func releaseIn(ctx context.Context, c client.Client, namespace string, kinds []c
 			err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 				before := obj.DeepCopyObject().(client.Object)
 				controllerutil.RemoveFinalizer(obj, naming.Finalizer)
-				err := c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+				err := c.Patch(ctx, obj, apply.IfUnchanged(before))
 				if apierrors.IsConflict(err) {
 					if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 						return err
