@@ -53,7 +53,7 @@ func Create(name string) error {
 			if err != nil {
 				continue // not the cpuset hierarchy, or version 2, which inherits
 			}
-			err = os.WriteFile(filepath.Join(dir, file), whole, 0o644) //nolint:gosec // G703: a path of the kernel's
+			err = os.WriteFile(filepath.Join(dir, file), whole, 0o644)
 			if err != nil {
 				return fmt.Errorf("giving the cgroup its processors: %w", err)
 			}
