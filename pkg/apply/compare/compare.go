@@ -108,7 +108,7 @@ func (w *walk) compare(live reflect.Value, stated any, path string, f field) {
 		}
 		live = live.Elem()
 	}
-	if path != "" && isUnset(live) {
+	if path != "" && (live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0) {
 		// Report the topmost field that is not set, rather than those below it.
 		var inner walk
 		if inner.compareSet(live, stated, path, f); len(inner.found) > 0 {
@@ -143,10 +143,6 @@ func (w *walk) compareSet(live reflect.Value, stated any, path string, f field) 
 	}
 }
 
-func isUnset(live reflect.Value) bool {
-	return live.IsZero() || live.Kind() == reflect.Slice && live.Len() == 0
-}
-
 func (w *walk) compareMap(live reflect.Value, stated map[string]any, path string) {
 	for k, s := range stated {
 		v := live.MapIndex(reflect.ValueOf(k).Convert(live.Type().Key()))
@@ -176,7 +172,7 @@ func (w *walk) compareStruct(live reflect.Value, stated map[string]any, path str
 		}
 		w.compare(live.FieldByIndex(f.index), s, join(path, k), f)
 	}
-	if w.isExclusive(path) {
+	if w.isExclusive(path) || oneOf[live.Type().Name()] {
 		for k, f := range fields {
 			w.reportUnstated(live, k, f, stated, path)
 		}
@@ -190,6 +186,10 @@ func (w *walk) compareStruct(live reflect.Value, stated map[string]any, path str
 		}
 	}
 }
+
+// oneOf are list elements that may have one of several fields. If a user replaced the stated
+// one by another, an apply of the stated one would be refused, because both would be set.
+var oneOf = map[string]bool{"EnvVar": true, "Volume": true}
 
 // reportUnstated reports an unstated value in a field of an exclusive path.
 func (w *walk) reportUnstated(live reflect.Value, name string, f field, stated map[string]any, path string) {

@@ -161,7 +161,7 @@ func TestCompare(t *testing.T) {
 		"inlined struct differs":  {`spec: {volumes: [{name: v, configMap: {name: c}}]}`, `spec: {volumes: [{name: v, configMap: {name: d}}]}`, lacks},
 		"emptyDir is there":       {`spec: {volumes: [{name: v, emptyDir: {}}]}`, `spec: {volumes: [{name: v, emptyDir: {}}]}`, holds},
 		"emptyDir with a limit":   {`spec: {volumes: [{name: v, emptyDir: {}}]}`, `spec: {volumes: [{name: v, emptyDir: {sizeLimit: 1Gi}}]}`, holds},
-		"emptyDir became another": {`spec: {volumes: [{name: v, emptyDir: {}}]}`, `spec: {volumes: [{name: v, hostPath: {path: /}}]}`, lacks},
+		"emptyDir became another": {`spec: {volumes: [{name: v, emptyDir: {}}]}`, `spec: {volumes: [{name: v, hostPath: {path: /}}]}`, both},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := compare(live(t, tc.live), decoded(t, tc.stated), nil); got != tc.want {
@@ -217,6 +217,13 @@ func TestCompare_ExclusivePaths(t *testing.T) {
 		},
 		"seen though something else is lacking": {
 			`spec: {nodeName: n1, containers: [{name: a, image: x}]}`, `spec: {nodeName: n2, containers: [{name: a, image: z, args: [z]}]}`, []string{args}, both,
+		},
+		// Both together would be refused.
+		"variable with another source": {
+			`spec: {containers: [{name: a, env: [{name: E, value: v}]}]}`, `spec: {containers: [{name: a, env: [{name: E, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]}`, nil, both,
+		},
+		"volume with another source": {
+			`spec: {volumes: [{name: a, emptyDir: {}}]}`, `spec: {volumes: [{name: a, configMap: {name: a}}]}`, nil, both,
 		},
 		"parent not stated": {`{}`, `spec: {containers: [{name: a, args: [x]}]}`, []string{args}, holds},
 		"at the top":        {`{}`, `spec: {nodeName: n1}`, []string{"spec"}, extra},

@@ -89,8 +89,8 @@ func isEmpty(v reflect.Value) bool {
 	case reflect.Slice, reflect.Map:
 		return v.Len() == 0
 	case reflect.Struct:
-		for _, field := range v.Fields() {
-			if !isEmpty(field) {
+		for i := range v.NumField() { //nolint:modernize // Fields allocates, for every value
+			if !isEmpty(v.Field(i)) {
 				return false
 			}
 		}
