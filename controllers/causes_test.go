@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/config"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 )
 
 // What keeps pods from serving has the same reason for every kind.
@@ -86,6 +88,35 @@ func TestReconcile_ReasonNamesTheCause(t *testing.T) {
 	}
 }
 
+// As long as pods are refused, the Deployment changes once a minute.
+func TestReconcile_HasRefusedPodsTriedAgain(t *testing.T) {
+	for _, k := range Kinds(config.Default()) {
+		t.Run(k.Log.Key, func(t *testing.T) {
+			s := newScene(t, k)
+			// retried reconciles after some time, and returns when the pods were tried again last.
+			retried := func(after time.Duration) string {
+				s.clock = s.clock.Add(after - time.Minute)
+				s.reason()
+				at := ""
+				s.editDeployment(func(d *appsv1.Deployment) { at = d.Annotations[naming.AnnotationRetriedAt] })
+				return at
+			}
+			s.refusePods(errors.New("exceeded quota: small"))
+			at := func(after time.Duration) string { return s.clock.Add(after).UTC().Format(time.RFC3339) }
+			first, second := at(61*time.Second), at(121*time.Second)
+			if k.Log.Key == "ImmortalContainer" {
+				first, second = "", "" // the operator itself creates its pod
+			}
+			got := []string{retried(59 * time.Second), retried(2 * time.Second), retried(59 * time.Second), retried(time.Second)}
+			s.editDeployment(func(d *appsv1.Deployment) { d.Status.Conditions = nil })
+			got = append(got, retried(time.Minute))
+			if diff := cmp.Diff([]string{"", first, first, second, ""}, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", naming.AnnotationRetriedAt, diff)
+			}
+		})
+	}
+}
+
 // reason reconciles a minute later, and returns the reason of Ready.
 func (s *scene) reason() string {
 	s.Helper()
@@ -141,7 +172,9 @@ func (s *scene) refusePods(err error) {
 	s.Helper()
 	s.editDeployment(func(d *appsv1.Deployment) {
 		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0, 0, 0
-		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: err.Error()}}
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: err.Error(), LastTransitionTime: metav1.NewTime(s.clock),
+		}}
 	})
 	s.refused = err
 	var pods corev1.PodList

@@ -225,7 +225,8 @@ func deploymentAvailable(d *appsv1.Deployment, want int32) conditions.Condition 
 // Replicas returns the number of replicas that a Deployment asks for.
 func Replicas(d *appsv1.Deployment) int32 { return ptr.Deref(d.Spec.Replicas, 1) }
 
-func condition(d *appsv1.Deployment, t appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+// Condition returns a condition of a Deployment, or nil.
+func Condition(d *appsv1.Deployment, t appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range d.Status.Conditions {
 		if d.Status.Conditions[i].Type == t {
 			return &d.Status.Conditions[i]
@@ -235,7 +236,7 @@ func condition(d *appsv1.Deployment, t appsv1.DeploymentConditionType) *appsv1.D
 }
 
 func is(d *appsv1.Deployment, t appsv1.DeploymentConditionType, v corev1.ConditionStatus) bool {
-	c := condition(d, t)
+	c := Condition(d, t)
 	return c != nil && c.Status == v
 }
 
@@ -272,7 +273,7 @@ func PastDeadline(d *appsv1.Deployment) bool {
 // template rolled out, which is also true if that was at zero replicas. The
 // controller then applies no deadline to its pods, not even to the first ones.
 func RolledOut(d *appsv1.Deployment) bool {
-	c := condition(d, appsv1.DeploymentProgressing)
+	c := Condition(d, appsv1.DeploymentProgressing)
 	return d.Status.ObservedGeneration >= d.Generation && c != nil && c.Status == corev1.ConditionTrue && c.Reason == "NewReplicaSetAvailable"
 }
 
@@ -287,7 +288,7 @@ func DeadlinePassed(d *appsv1.Deployment) (at time.Time, deadline time.Duration)
 	if s := d.Spec.ProgressDeadlineSeconds; s != nil {
 		deadline = time.Duration(*s) * time.Second
 	}
-	if c := condition(d, appsv1.DeploymentProgressing); c != nil {
+	if c := Condition(d, appsv1.DeploymentProgressing); c != nil {
 		at = c.LastTransitionTime.Time
 	}
 	return at, deadline

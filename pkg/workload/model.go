@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"regexp"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/converge"
 	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/message"
+	"github.com/platform-operator/platform-operator/pkg/naming"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -172,6 +174,8 @@ type Model struct {
 	auxiliary Wanted
 	eviction  evicted
 	before    before
+	retriedAt string
+	retryIn   time.Duration
 	web       bool
 }
 
@@ -196,6 +200,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	in := m.Decision.InUse(o.Pods)
 	m.ports = portsOf(in)
 	m.eviction = m.evicted()
+	m.retriedAt, m.retryIn = retried(o.Deployment, o.Now)
 	m.auxiliary = Wanted{
 		Spec: s, Pods: m.Decision.PodLabels(o.Deployment), MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep,
 		Open: m.ports.open(s.Ports), Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
@@ -285,6 +290,9 @@ func (m *Model) Deployment(template *corev1ac.PodTemplateSpecApplyConfiguration,
 			Initial:  m.spec.Autoscaling != nil && live == nil,
 			Selector: selector, Template: template, Rollout: rolling,
 		})
+		if m.retriedAt != "" {
+			in.Annotate(naming.AnnotationRetriedAt, m.retriedAt)
+		}
 		in.StartAfter = []apply.Ref{{Kind: "NetworkPolicy", Name: owner.GetName()}}
 		in.Starts = live != nil && idle(live) && m.spec.Wanted(live) > 0
 		return in
@@ -336,6 +344,9 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 		if left := resources.Autoscales(&state, autoscaler, out.Now); left > 0 {
 			out.RequeueAfter(left)
 		}
+	}
+	if m.retryIn > 0 {
+		out.RequeueAfter(m.retryIn)
 	}
 	m.before.report(s.RolloutStatus, out)
 	m.eviction.report(&state, s.RolloutStatus, r.Deployment, func() string { return m.Decision.Cause(r.Deployment, o.Pods) }, out)
