@@ -196,7 +196,7 @@ func (w *walk) reportUnstated(live reflect.Value, name string, f field, stated m
 	if _, isStated := stated[name]; isStated {
 		return // compare examines a stated field
 	}
-	if v := live.FieldByIndex(f.index); !isEmpty(v) && !isDefault(join(path, name), v) {
+	if v := live.FieldByIndex(f.index); (!isEmpty(v) || oneOf[live.Type().Name()] && !v.IsZero()) && !isDefault(join(path, name), v) {
 		w.report(join(path, name), removed, v)
 	}
 }

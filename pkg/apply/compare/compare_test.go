@@ -225,6 +225,9 @@ func TestCompare_ExclusivePaths(t *testing.T) {
 		"volume with another source": {
 			`spec: {volumes: [{name: a, emptyDir: {}}]}`, `spec: {volumes: [{name: a, configMap: {name: a}}]}`, nil, both,
 		},
+		"volume became an empty directory": {
+			`spec: {volumes: [{name: a, configMap: {name: a}}]}`, `spec: {volumes: [{name: a, emptyDir: {}}]}`, nil, both,
+		},
 		"parent not stated": {`{}`, `spec: {containers: [{name: a, args: [x]}]}`, []string{args}, holds},
 		"at the top":        {`{}`, `spec: {nodeName: n1}`, []string{"spec"}, extra},
 		"map as stated":     {`spec: {nodeSelector: {a: b}}`, `spec: {nodeSelector: {a: b}}`, []string{"spec.nodeSelector"}, holds},
