@@ -55,7 +55,7 @@ func (c *reconciliation) write(ctx context.Context, plan Plan) error {
 			c.out.children[k] = child
 			disputes = append(disputes, child.Dispute)
 			if child.Restored != "" {
-				c.event(c.obj, "Normal", msgRestored.Reason(), "Apply", msgRestored.With(in, child.Restored))
+				c.event(c.obj, child.Live, "Normal", msgRestored.Reason(), "Apply", msgRestored.With(in, child.Restored))
 			}
 		}
 		return err

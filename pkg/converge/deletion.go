@@ -56,7 +56,7 @@ func (r *Reconciler) reportBlocked(ctx context.Context, obj Object, problem faul
 	}
 	// Each attempt increments the event's count, so that kubectl describe
 	// shows that the deletion is still being retried.
-	r.event(obj, "Warning", problem.Reason, "Delete", problem.Message)
+	r.event(obj, nil, "Warning", problem.Reason, "Delete", problem.Message)
 	conditions.ReportUnobserved(obj.GetStatus(), obj.GetGeneration(), r.now(), problem)
 	if _, err := r.writeStatus(ctx, before, obj, true, problem); err != nil {
 		log.FromContext(ctx).V(1).Info("Writing the status of an object that cannot be deleted yet failed", "error", err.Error())

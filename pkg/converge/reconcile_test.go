@@ -49,7 +49,7 @@ type loop struct {
 
 	calls    []string
 	lines    []string
-	recorder *events.FakeRecorder
+	recorder *aboutRecorder
 	clock    time.Time
 	state    conditions.State
 	ready    int32
@@ -57,6 +57,19 @@ type loop struct {
 }
 
 var key = types.NamespacedName{Namespace: "ns", Name: "web"}
+
+// aboutRecorder keeps the names of the children that events are about.
+type aboutRecorder struct {
+	*events.FakeRecorder
+	about []string
+}
+
+func (r *aboutRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	if child, ok := related.(client.Object); ok {
+		r.about = append(r.about, child.GetName())
+	}
+	r.FakeRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
+}
 
 func object(change ...func(*webserverv1.WebServer)) *webserverv1.WebServer {
 	w := &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "owner-1", Generation: 1}}
@@ -84,7 +97,7 @@ func newLoop(t *testing.T, objects ...client.Object) *loop {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), webserverv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	l := &loop{t: t, recorder: events.NewFakeRecorder(100), clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), refuse: map[string]error{}}
+	l := &loop{t: t, recorder: &aboutRecorder{FakeRecorder: events.NewFakeRecorder(100)}, clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), refuse: map[string]error{}}
 	up := conditions.Condition{Status: true, Reason: "Up", Message: "up"}
 	l.state = conditions.State{Available: up, Ready: up}
 	said := func(what string) error {
@@ -514,6 +527,10 @@ func TestReconciler_ReportsADispute(t *testing.T) {
 		l.changeChild(drifted)
 		l.pass("Observe", "apply", "Report")
 		l.said(`Normal Restored ConfigMap "web-child" was changed by another client and is restored: data.image. Change the spec of this object instead, or pause it.`)
+	}
+	// Events about different children must not become one.
+	if diff := cmp.Diff(slices.Repeat([]string{"web-child"}, 5), l.recorder.about); diff != "" {
+		t.Errorf("the children that events are about (-want +got):\n%s", diff)
 	}
 	l.changeChild(drifted)
 	if err := l.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "dependent"}}); err != nil {

@@ -154,7 +154,7 @@ func (r *Reconciler) announce(before, after Object, started bool, problem fault.
 		default:
 			continue // Reconciling or Stalled explain Ready=False, and Ready explains Available
 		}
-		r.event(after, kind, c.Reason, "Reconcile", c.Type+": "+c.Message)
+		r.event(after, nil, kind, c.Reason, "Reconcile", c.Type+": "+c.Message)
 	}
 }
 
@@ -162,11 +162,11 @@ func (r *Reconciler) announce(before, after Object, started bool, problem fault.
 // by events.k8s.io/v1. The API server rejects an event with a longer note.
 const maxNote = 1024
 
-// event records an event. The API server would reject an event without a
-// reason; the causes that have none do not concern the user.
-func (r *Reconciler) event(obj client.Object, kind, reason, action, note string) {
+// event records an event. Events that differ only in the note become one, so one about a child
+// names it. The API server would reject an event without a reason; such causes concern no user.
+func (r *Reconciler) event(obj, about client.Object, kind, reason, action, note string) {
 	if reason != "" {
-		r.events.Eventf(obj, nil, kind, reason, action, "%s", fault.Clip(note, maxNote))
+		r.events.Eventf(obj, about, kind, reason, action, "%s", fault.Clip(note, maxNote))
 	}
 }
 
