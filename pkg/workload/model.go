@@ -200,7 +200,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	in := m.Decision.InUse(o.Pods)
 	m.ports = portsOf(in)
 	m.eviction = m.evicted()
-	m.retriedAt, m.retryIn = retried(o.Deployment, o.Now)
+	m.retriedAt, m.retryIn = retried(o.Deployment, o.Now, k.Paused != nil && k.Paused(obj))
 	m.auxiliary = Wanted{
 		Spec: s, Pods: m.Decision.PodLabels(o.Deployment), MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep,
 		Open: m.ports.open(s.Ports), Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),

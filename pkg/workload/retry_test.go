@@ -29,6 +29,7 @@ func TestRetried(t *testing.T) {
 		deployment *appsv1.Deployment
 		lasts      time.Duration
 		tooMany    bool
+		paused     bool
 		want       string
 		left       time.Duration
 	}{
@@ -41,6 +42,8 @@ func TestRetried(t *testing.T) {
 		"in an earlier failure":   {deployment: failing(corev1.ConditionTrue, "2026-01-01T11:59:00Z"), lasts: time.Second, left: 59 * time.Second},
 		"in the future":           {deployment: failing(corev1.ConditionTrue, "2027-01-01T12:00:00Z"), lasts: time.Second, left: 59 * time.Second},
 		"by a clock that lags":    {deployment: failing(corev1.ConditionTrue, ""), lasts: -time.Second, left: time.Minute},
+		"paused":                  {deployment: failing(corev1.ConditionTrue, ""), lasts: time.Hour, paused: true},
+		"paused since then":       {deployment: failing(corev1.ConditionFalse, at), lasts: time.Hour, paused: true, want: at},
 		"too many, the first one": {deployment: failing(corev1.ConditionTrue, ""), lasts: time.Hour, tooMany: true, left: time.Minute},
 		"too many":                {deployment: failing(corev1.ConditionTrue, at), lasts: time.Hour, tooMany: true, want: at, left: time.Minute},
 	} {
@@ -49,7 +52,7 @@ func TestRetried(t *testing.T) {
 				retries = flowcontrol.NewFakeNeverRateLimiter()
 				defer func() { retries = before }()
 			}
-			got, left := retried(tc.deployment, began.Add(tc.lasts))
+			got, left := retried(tc.deployment, began.Add(tc.lasts), tc.paused)
 			if got != tc.want || left != tc.left {
 				t.Errorf("got %q and %v, want %q and %v", got, left, tc.want, tc.left)
 			}
