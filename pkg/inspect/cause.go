@@ -42,7 +42,7 @@ const (
 	remedySchedule  = "Relax the scheduling constraints of spec.pod, or add nodes."
 	remedyContainer = "Correct the spec of the container, or what the message names."
 	remedyDescribe  = "See its events: kubectl -n %s describe pod %s"
-	remedyCrash     = "See its log: kubectl -n %s logs %s -c %s --previous"
+	remedyCrash     = "See its log: kubectl -n %s logs %s -c %s"
 )
 
 // problemOf returns why a pod is not ready, or nil if it is ready.
@@ -69,6 +69,9 @@ func problemOf(p *corev1.Pod) *podProblem {
 	case podstate.Crash:
 		f.message, f.quote = exits(f.Diagnosis)
 		f.remedy = fmt.Sprintf(remedyCrash, p.Namespace, p.Name, f.Container)
+		if f.Restarts > 0 {
+			f.remedy += " --previous"
+		}
 	}
 	return &f
 }

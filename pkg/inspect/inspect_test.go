@@ -124,8 +124,14 @@ func TestProblemOf_QuotesTheLogAsTheConditionDoes(t *testing.T) {
 	if !contains("The configuration is rejected: nginx: [emerg] unknown directive. Revision 1 is serving instead.", f.quote) {
 		t.Errorf("the condition does not contain %q", f.quote)
 	}
-	if want := "See its log: kubectl -n shop logs web-1 -c config-test --previous"; f.remedy != want {
-		t.Errorf("got %q, want %q", f.remedy, want)
+	// A container that was not restarted, as in a Job, has no previous one.
+	for restarts, want := range []string{
+		"See its log: kubectl -n shop logs web-1 -c config-test", "See its log: kubectl -n shop logs web-1 -c config-test --previous",
+	} {
+		p.Status.InitContainerStatuses[0].RestartCount = int32(restarts)
+		if f := problemOf(p); f.remedy != want {
+			t.Errorf("after %d restarts: got %q, want %q", restarts, f.remedy, want)
+		}
 	}
 }
 
