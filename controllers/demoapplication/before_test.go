@@ -99,6 +99,7 @@ func TestBefore(t *testing.T) {
 	again.Revision = 2
 
 	const runs, waits = "BeforeRollout", "Running the command before the rollout, in Job \"%\"."
+	const noPod = "Job \"%\", which runs the command before the rollout, has no pod yet. If that lasts, see kubectl describe job %."
 	const unchanged = " The Deployment was not changed. Change the spec, or set rollout.restartedAt to run the command again."
 	held := []string{"Deployment", "Service", "PodDisruptionBudget"}
 	for name, tc := range map[string]struct {
@@ -115,9 +116,9 @@ func TestBefore(t *testing.T) {
 		failed          bool
 	}{
 		"the first revision": {
-			fresh: true, applied: []string{"Job", "Service", "PodDisruptionBudget"}, reason: runs, message: waits,
+			fresh: true, applied: []string{"Job", "Service", "PodDisruptionBudget"}, reason: runs, message: noPod,
 		},
-		"a new revision": {applied: append([]string{"Job"}, held...), image: "nginx:latest", reason: runs, message: waits},
+		"a new revision": {applied: append([]string{"Job"}, held...), image: "nginx:latest", reason: runs, message: noPod},
 		"it runs":        {jobs: []*batchv1.Job{job}, pods: []corev1.Pod{podOfJob(job, corev1.PodRunning, running)}, applied: held, image: "nginx:latest", reason: runs, message: waits},
 		"it cannot start": {
 			jobs: []*batchv1.Job{job}, pods: []corev1.Pod{podOfJob(job, corev1.PodPending, pull)}, applied: held, image: "nginx:latest",
@@ -158,7 +159,7 @@ func TestBefore(t *testing.T) {
 		},
 		"an earlier one has ended": {
 			jobs:    []*batchv1.Job{jobOf(t, migrating(image("nginx:3")), failed)},
-			applied: append([]string{"Job"}, held...), pruned: 1, image: "nginx:latest", reason: runs, message: waits,
+			applied: append([]string{"Job"}, held...), pruned: 1, image: "nginx:latest", reason: runs, message: noPod,
 		},
 		"back to what was rolled out": {stored: both(again), applied: append([]string{"ControllerRevision"}, held...), image: "nginx:2"},
 		"back to what serves": {
@@ -225,7 +226,7 @@ func TestBefore(t *testing.T) {
 				t.Errorf("the image is %q, want %q", image, tc.image)
 			}
 			if v := fault.Classify(err); tc.spec == nil || a.DeletionTimestamp == nil {
-				if want := strings.Replace(tc.message, "%", jobOf(t, second).Name, 1); v.Message != want || v.Message != "" && v.Reason != tc.reason {
+				if want := strings.ReplaceAll(tc.message, "%", jobOf(t, second).Name); v.Message != want || v.Message != "" && v.Reason != tc.reason {
 					t.Errorf("reported is %s: %q\nwant        %s: %q", v.Reason, v.Message, tc.reason, want)
 				}
 			}

@@ -151,6 +151,9 @@ func (b *before) addTo(plan *converge.Plan) {
 // waiting reports that the command runs, and what keeps its pod from running.
 func waiting(name string, pods []*corev1.Pod) error {
 	f := &fault.Error{Class: fault.Wait, Reason: msgBefore.Reason(), Message: msgBefore.With(name)}
+	if len(pods) == 0 {
+		f.Message = msgBeforeNoPod.With(name, name)
+	}
 	for _, p := range pods {
 		if reason, summary := rollout.CauseOf(p); reason != "" {
 			f.Reason, f.Message = reason, message.Join(f.Message, summary)

@@ -41,8 +41,12 @@ var (
 	}, common.ReasonServing)
 	msgBefore = beforeWaits.Define(message.Message{
 		Text: "Running the command before the rollout, in Job \"{name}\".",
-		When: "The Deployment is not changed until the command has succeeded. If no pod of the Job exists, run kubectl describe on the Job.",
+		When: "The Deployment is not changed until the command has succeeded.",
 	}, common.ReasonBeforeRollout, common.ReasonImagePull, common.ReasonCrash, common.ReasonContainerNotCreated, common.ReasonNodeLost, common.ReasonReferenceNotFound, common.ReasonUnschedulable)
+	msgBeforeNoPod = beforeWaits.Define(message.Message{
+		Text: "Job \"{name}\", which runs the command before the rollout, has no pod yet. If that lasts, see kubectl describe job {name}.",
+		When: "A quota or a policy refuses the pod, for example.",
+	}, common.ReasonBeforeRollout)
 	msgBeforeWaits = beforeWaits.Define(message.Message{
 		Text: "The command before the rollout waits until that of an earlier change has ended.",
 		When: "The spec was changed again while the command was running. To end that one, delete its Job.",
