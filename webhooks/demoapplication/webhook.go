@@ -25,12 +25,13 @@ import (
 // Kind returns the admission of DemoApplication.
 func Kind() validate.AnyKind {
 	return validate.Erase(validate.Kind[*demoapplicationv1.DemoApplication]{
-		GVK:      demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
-		New:      func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
-		Validate: Validate,
-		Judge:    judge,
-		PodLabel: demoapplicationv1.PodLabel,
-		Pod:      func(o *demoapplicationv1.DemoApplication) *common.Pod { return o.Spec.Pod },
-		Scalable: true,
+		GVK:        demoapplicationv1.GroupVersion.WithKind(demoapplicationv1.Kind),
+		New:        func() *demoapplicationv1.DemoApplication { return &demoapplicationv1.DemoApplication{} },
+		Validate:   Validate,
+		WarnUpdate: warnUpdate,
+		Judge:      judge,
+		PodLabel:   demoapplicationv1.PodLabel,
+		Pod:        func(o *demoapplicationv1.DemoApplication) *common.Pod { return o.Spec.Pod },
+		Scalable:   true,
 	})
 }

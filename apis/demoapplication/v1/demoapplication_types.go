@@ -238,7 +238,8 @@ type Service struct {
 
 // Port is a port of the Service.
 type Port struct {
-	// name of the port. It is required if there is more than one port.
+	// name of the port. It is required if there is more than one port. While it changes,
+	// new connections are refused for one to two seconds.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -1,0 +1,20 @@
+package demoapplication
+
+import (
+	"fmt"
+
+	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+)
+
+// warnUpdate warns about ports that get another name: until the endpoints have it too, the
+// proxies of the cluster refuse connections.
+func warnUpdate(old, a *demoapplicationv1.DemoApplication) (warnings []string) {
+	for i, p := range a.Spec.Ports {
+		for _, was := range old.Spec.Ports {
+			if was.Port == p.Port && was.Protocol == p.Protocol && was.Name != p.Name {
+				warnings = append(warnings, fmt.Sprintf("spec.ports[%d].name: while the name of a port changes from %q to %q, new connections are refused for one to two seconds", i, was.Name, p.Name))
+			}
+		}
+	}
+	return warnings
+}
