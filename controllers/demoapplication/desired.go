@@ -101,13 +101,14 @@ func newObject(a *demoapplicationv1.DemoApplication, o workload.Observed, platfo
 // Spec returns the parts of spec and status that kinds share.
 func (x *object) Spec() workload.Spec {
 	a := x.a
+	port, portName := webPort(a)
 	s := workload.Spec{
 		Kind: demoapplicationv1.Kind, Owner: a, Labels: a.PodLabels(), Container: a.Name, Profile: common.SecurityBaseline,
 		Sidecars: []string{judge.Container}, Scratch: scratch(a), Requests: requestMetrics(a),
 		Replicas: replicas(a), LastReplicas: a.Status.Replicas,
 		Rollout: a.Spec.Rollout.Shared(), RolloutStatus: &a.Status.RolloutStatus,
 		PodDisruptionBudget: a.Spec.PodDisruptionBudget, NetworkPolicy: a.Spec.NetworkPolicy, Ports: podPorts(a),
-		Service: a.Name, Port: webPort(a),
+		Service: a.Name, Port: port, PortName: portName,
 		Autoscaling: a.Spec.Autoscaling, Expose: a.Spec.Expose, Monitoring: a.Spec.Monitoring,
 	}
 	if a.Spec.Rollout != nil {

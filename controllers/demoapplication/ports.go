@@ -14,13 +14,13 @@ import (
 
 // webPort returns the port of the Service that hosts are routed to, which is its
 // first TCP port, or 0 if there is none.
-func webPort(a *demoapplicationv1.DemoApplication) int32 {
+func webPort(a *demoapplicationv1.DemoApplication) (port int32, name string) {
 	for _, p := range a.Spec.Ports {
 		if protocol(p) == corev1.ProtocolTCP {
-			return p.Port
+			return p.Port, p.Name
 		}
 	}
-	return 0
+	return 0, ""
 }
 
 const metrics = "metrics"

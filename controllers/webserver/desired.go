@@ -90,7 +90,7 @@ func (x *object) Spec() workload.Spec {
 		Replicas:    replicas(w), LastReplicas: w.Status.Replicas,
 		Rollout: w.Spec.Rollout, RolloutStatus: &w.Status.RolloutStatus,
 		PodDisruptionBudget: w.Spec.PodDisruptionBudget, NetworkPolicy: w.Spec.NetworkPolicy, Ports: openPorts(w),
-		Service: serviceName(w), Port: servicePort(w),
+		Service: serviceName(w), Port: servicePort(w), PortName: httpName(x.observed.Service),
 		Autoscaling: w.Spec.Autoscaling, Expose: w.Spec.Expose, Monitoring: w.Spec.Monitoring,
 	}
 	if monitored(w) {
@@ -191,7 +191,7 @@ func service(w *webserverv1.WebServer, o workload.Observed, platform config.WebS
 	port, from := nodePort(w, o, platform, kind)
 	https := httpsNodePort(w, o, kind, is.https)
 	is.http3 = is.http3 && !(https == 0 && allocates(o.Service, kind))
-	is.unnamed = !is.https && o.Service != nil && httpPort(o.Service).Name == ""
+	is.unnamed = !is.https && httpName(o.Service) == ""
 	in := serviceIntent(w, kind, is, port, https)
 	mine := int32(0) // the node port that the user asked for, 0 for none
 	if from == asked {
@@ -232,7 +232,7 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, is served,
 	// EndpointSlices, so the port has the name that it needs next to another one from the
 	// beginning. That of the legacy operator has none.
 	if !is.unnamed {
-		ports[0].WithName("http")
+		ports[0].WithName(httpName(nil))
 	}
 	if is.https {
 		ports = append(ports, onePort(tlsPort, intstr.FromInt(tlsPort), httpsNodePort).WithName(httpsName))
@@ -244,6 +244,14 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, is served,
 		WithLabels(w.PodLabels()).
 		WithSpec(corev1ac.ServiceSpec().WithType(kind).WithSelector(w.PodLabels()).WithPorts(ports...))
 	return resources.Service(ac, ptr.Deref(w.Spec.Service, webserverv1.ServiceSpec{}).ServiceOptions)
+}
+
+// httpName returns the name of the HTTP port of a Service, or of a new one if there is none yet.
+func httpName(s *corev1.Service) string {
+	if s == nil {
+		return "http"
+	}
+	return httpPort(s).Name
 }
 
 func onePort(port int32, target intstr.IntOrString, nodePort int32) *corev1ac.ServicePortApplyConfiguration {

@@ -175,7 +175,7 @@ func children(t *testing.T) map[string]apply.Intent {
 		"PodDisruptionBudget": budget,
 		"HorizontalPodAutoscaler": HorizontalPodAutoscaler("web", "ns", labels, "web", read[common.Autoscaling](t,
 			`{minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70, targetMemoryUtilizationPercentage: 80, metrics: [{type: Pods, name: requests_per_second, averageValue: 20}, {type: Object, name: requests, object: {apiVersion: networking.k8s.io/v1, kind: Ingress, name: web}, value: 2k}, {type: External, name: queue, matchLabels: {queue: orders}, averageValue: 500m}], behavior: {scaleUp: {stabilizationWindowSeconds: 10, selectPolicy: Min, policies: [{type: Pods, value: 1, periodSeconds: 60}, {type: Percent, value: 10, periodSeconds: 30}]}, scaleDown: {selectPolicy: Disabled, tolerance: "0.05"}}}`)),
-		"Ingress": Ingress("web", "ns", labels, "web-service", 80, read[common.Expose](t,
+		"Ingress": Ingress("web", "ns", labels, "web-service", 80, "http", read[common.Expose](t,
 			`{type: Ingress, hosts: [a.example.com, "*.example.com"], path: /app, ingress: {ingressClassName: nginx, tls: {secretRef: {name: cert}}, annotations: {a: b}}}`)),
 		"HTTPRoute": HTTPRoute("web", "ns", labels, "web-service", 80, read[common.Expose](t,
 			`{type: Gateway, hosts: [a.example.com, "*.example.com"], gateway: {parentRef: {name: public, namespace: gateways, sectionName: https}}}`)),
@@ -276,7 +276,7 @@ func TestPodDisruptionBudget_Autoscaled(t *testing.T) {
 
 func TestClaims(t *testing.T) {
 	ingress := func(expose string) client.Object {
-		return read[networkingv1.Ingress](t, "spec: "+specOf(t, Ingress("web", "ns", labels, "s", 80, read[common.Expose](t, expose)), "Ingress"))
+		return read[networkingv1.Ingress](t, "spec: "+specOf(t, Ingress("web", "ns", labels, "s", 80, "", read[common.Expose](t, expose)), "Ingress"))
 	}
 	route := func(expose, namespace string) client.Object {
 		r := read[gatewayv1.HTTPRoute](t, "spec: "+specOf(t, HTTPRoute("web", "ns", labels, "s", 80, read[common.Expose](t, expose)), "HTTPRoute"))

@@ -12,8 +12,14 @@ import (
 )
 
 // Ingress returns the intent of an Ingress that routes requests from the hosts
-// to a port of the Service.
-func Ingress(name, namespace string, labels map[string]string, service string, port int32, spec *common.Expose) apply.Intent {
+// to a port of the Service. It refers to the port by name if there is one: the Service and the
+// Ingress are written one after the other, and between the two, ingress controllers find no
+// port by a number that changes.
+func Ingress(name, namespace string, labels map[string]string, service string, port int32, portName string, spec *common.Expose) apply.Intent {
+	to := networkingv1ac.ServiceBackendPort().WithNumber(port)
+	if portName != "" {
+		to = networkingv1ac.ServiceBackendPort().WithName(portName)
+	}
 	ingress := networkingv1ac.IngressSpec()
 	for _, host := range spec.Hosts {
 		ingress.WithRules(networkingv1ac.IngressRule().WithHost(host).
@@ -23,7 +29,7 @@ func Ingress(name, namespace string, labels map[string]string, service string, p
 					WithPathType(networkingv1.PathTypePrefix).
 					WithBackend(networkingv1ac.IngressBackend().
 						WithService(networkingv1ac.IngressServiceBackend().WithName(service).
-							WithPort(networkingv1ac.ServiceBackendPort().WithNumber(port)))))))
+							WithPort(to))))))
 	}
 	ac := networkingv1ac.Ingress(name, namespace).WithLabels(labels).WithSpec(ingress)
 	if o := spec.Ingress; o != nil {

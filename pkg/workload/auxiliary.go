@@ -137,7 +137,7 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 		ingress = nil // it serves the hosts until a Gateway does
 	}
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress) && !renewed, func() apply.Intent {
-		return resources.Ingress(name, ns, own, w.Service, w.Port, w.Expose)
+		return resources.Ingress(name, ns, own, w.Service, w.Port, w.PortName, w.Expose)
 	}, ingress)
 
 	// A kind that the cluster does not serve is planned nevertheless, so that

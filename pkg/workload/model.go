@@ -111,10 +111,11 @@ type Spec struct {
 	Carried *rollout.Carried
 
 	// Of kinds for the web. Service is the name of the Service, Port its port
-	// that hosts are routed to, 0 for none, and Metrics the names of the ports
-	// that are scraped.
+	// that hosts are routed to, 0 for none, PortName its name, "" for none, and
+	// Metrics the names of the ports that are scraped.
 	Service     string
 	Port        int32
+	PortName    string
 	Metrics     []string
 	Autoscaling *common.Autoscaling
 	Expose      *common.Expose
