@@ -185,7 +185,7 @@ func issuingChart(t *testing.T, ca []byte) string {
 	if n := strings.Count(issuing, bundle); n != 2 {
 		t.Fatalf("the certificate is in %d places of the template, want 2", n)
 	}
-	must(t, os.WriteFile(path, []byte(issuing), 0o600)) //nolint:gosec // a folder of the test
+	must(t, os.WriteFile(path, []byte(issuing), 0o600))
 	return folder
 }
 

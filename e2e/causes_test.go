@@ -315,9 +315,9 @@ capacity: {storage: 1Mi}, hostPath: {path: /tmp}, claimRef: {namespace: NAMESPAC
 func registry(name, server string) error {
 	for _, n := range []string{"node1", "node2"} {
 		dir := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), n, "etc", "certs.d", name)
-		err := os.RemoveAll(dir) //nolint:gosec // the folder of the local cluster
+		err := os.RemoveAll(dir)
 		if server != "" && err == nil {
-			err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), fmt.Appendf(nil, "server = %q\n", server), 0o644)) //nolint:gosec // as above
+			err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), fmt.Appendf(nil, "server = %q\n", server), 0o644))
 		}
 		if err != nil {
 			return err

@@ -80,7 +80,7 @@ func TestTenant_AttemptsAreDocumented(t *testing.T) {
 		t.Fatalf("%s has not the two marks %q and %q", page, begin, end)
 	}
 	if *update {
-		if err := os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600); err != nil { //nolint:gosec // the page is a constant
+		if err := os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -23,7 +23,7 @@ func WriteSection(file, title, begin, end, content string) error {
 	if text, err = replace(text, begin, end, content); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // documentation
+	return os.WriteFile(file, []byte(text), 0o644)
 }
 
 // replace returns the text with the part between the two lines replaced.

@@ -57,7 +57,7 @@ func startControllers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kcm := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"), //nolint:gosec // the assets are chosen by the test
+	kcm := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"),
 		"--kubeconfig="+kubeconfig, "--controllers=deployment-controller,replicaset-controller,disruption-controller", "--leader-elect=false", "--secure-port=0")
 	if err := kcm.Start(); err != nil {
 		t.Fatal(err)

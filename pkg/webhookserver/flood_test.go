@@ -38,7 +38,7 @@ const (
 func BenchmarkWebhookServer_Flood(b *testing.B) {
 	url, _ := serveTLS(b)
 	for b.Loop() {
-		cmd := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestFlood$") //nolint:gosec // it is this program
+		cmd := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestFlood$")
 		cmd.Env = append(os.Environ(), envFlood+"="+url)
 		cmd.Stderr = os.Stderr
 		before := cpuTime(b)
@@ -77,12 +77,12 @@ func TestFlood(t *testing.T) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				code := 0
-				q, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body)) //nolint:gosec // of this benchmark
+				q, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if a, err := client.Do(q); err == nil { //nolint:gosec // of this benchmark
+				if a, err := client.Do(q); err == nil {
 					code = a.StatusCode
 					_, _ = io.Copy(io.Discard, a.Body) // so that the connection is used again
 					_ = a.Body.Close()
