@@ -71,8 +71,9 @@ func TestLoad_HealthyServerHasNoFailures(t *testing.T) {
 	for name, keep := range map[string]bool{"kept connections": true, "one connection a request": false} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, page)
-			r := shoot(t, Config{URL: s.URL, Rate: 500, Most: 200, Clients: 7, KeepAlive: keep})
-			if r.Requests != 200 || r.Failed() != 0 || r.Classes() != "0" || s.requests.Load() != 200 {
+			// The turn of each client comes every 140 ms, in which a busy machine answers, too.
+			r := shoot(t, Config{URL: s.URL, Rate: 50, Most: 100, Clients: 7, KeepAlive: keep})
+			if r.Requests != 100 || r.Failed() != 0 || r.Classes() != "0" || s.requests.Load() != 100 {
 				t.Errorf("the server had %d requests, the result is %v", s.requests.Load(), r)
 			}
 			if r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P99 {
@@ -81,7 +82,7 @@ func TestLoad_HealthyServerHasNoFailures(t *testing.T) {
 			// A client whose last request is not answered yet when its turn
 			// comes opens a second connection.
 			conns := s.connections.Load()
-			if keep && (conns < 7 || conns > 100) || !keep && conns != 200 {
+			if keep && (conns < 7 || conns > 50) || !keep && conns != 100 {
 				t.Errorf("%d connections", conns)
 			}
 		})
