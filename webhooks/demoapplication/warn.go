@@ -1,7 +1,10 @@
 package demoapplication
 
 import (
+	"cmp"
 	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
 )
@@ -11,7 +14,8 @@ import (
 func warnUpdate(old, a *demoapplicationv1.DemoApplication) (warnings []string) {
 	for i, p := range a.Spec.Ports {
 		for _, was := range old.Spec.Ports {
-			if was.Port == p.Port && was.Protocol == p.Protocol && was.Name != p.Name {
+			same := was.Port == p.Port && cmp.Or(was.Protocol, corev1.ProtocolTCP) == cmp.Or(p.Protocol, corev1.ProtocolTCP)
+			if same && was.Name != p.Name {
 				warnings = append(warnings, fmt.Sprintf("spec.ports[%d].name: while the name of a port changes from %q to %q, new connections are refused for one to two seconds", i, was.Name, p.Name))
 			}
 		}

@@ -18,7 +18,7 @@ func TestWarnUpdate_PortName(t *testing.T) {
 		"as before":      {ports{{Name: "http", Port: 80}}, ports{{Name: "http", Port: 80}}, nil},
 		"another port":   {ports{{Name: "http", Port: 80}}, ports{{Name: "web", Port: 81}}, nil},
 		"other protocol": {ports{{Name: "dns", Port: 53}}, ports{{Name: "dns", Port: 53}, {Name: "dns-udp", Port: 53, Protocol: corev1.ProtocolUDP}}, nil},
-		"a second port": {ports{{Port: 80}}, ports{{Name: "admin", Port: 9000}, {Name: "http", Port: 80}}, []string{
+		"a second port": {ports{{Port: 80}}, ports{{Name: "admin", Port: 9000}, {Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}, []string{
 			`spec.ports[1].name: while the name of a port changes from "" to "http", new connections are refused for one to two seconds`,
 		}},
 	} {
