@@ -246,12 +246,13 @@ func serviceIntent(w *webserverv1.WebServer, kind corev1.ServiceType, is served,
 	return resources.Service(ac, ptr.Deref(w.Spec.Service, webserverv1.ServiceSpec{}).ServiceOptions)
 }
 
-// httpName returns the name of the HTTP port of a Service, or of a new one if there is none yet.
+// httpName returns the name that the HTTP port of a Service, which may be nil, is to have: "" if
+// it exists without one.
 func httpName(s *corev1.Service) string {
-	if s == nil {
-		return "http"
+	if s != nil && httpPort(s).Name == "" {
+		return ""
 	}
-	return httpPort(s).Name
+	return "http"
 }
 
 func onePort(port int32, target intstr.IntOrString, nodePort int32) *corev1ac.ServicePortApplyConfiguration {
