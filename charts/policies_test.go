@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 	"github.com/platform-operator/platform-operator/pkg/testkit/rbac"
 )
 
@@ -354,11 +355,8 @@ func readAttempts(t *testing.T) []attempt {
 // last result is a file for helm and kubectl.
 func startServer(t *testing.T) (cfg *rest.Config, c client.Client, kubeconfig string) {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run the tests by `make test-chart`")
-	}
-	server := &envtest.Environment{ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
-	cfg, err := server.Start()
+	server := &envtest.Environment{}
+	cfg, err := apiserver.Start(server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 )
 
 // admin is a client of an API server that calls the operator's webhooks, by the
@@ -66,9 +67,6 @@ func TestMain(m *testing.M) {
 }
 
 func runMain(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
-	}
 	scheme := runtime.NewScheme()
 	if err := controllers.AddToScheme(scheme); err != nil {
 		return 1, err
@@ -81,9 +79,9 @@ func runMain(m *testing.M) (code int, err error) {
 	}
 	// What pods refer to need not exist.
 	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "Priority", "RuntimeClass")
-	cfg, err := env.Start()
+	cfg, err := apiserver.Start(env)
 	if err != nil {
-		return 1, fmt.Errorf("starting the API server: %w", err)
+		return 1, err
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
 

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 )
 
 // A kind that has every block, in two versions of which one has no descriptions, must stay
@@ -49,7 +51,7 @@ func TestSharedTypes_FitTheCostLimit(t *testing.T) {
 	}
 
 	env := &envtest.Environment{CRDDirectoryPaths: []string{dir}}
-	cfg, err := env.Start()
+	cfg, err := apiserver.Start(env)
 	if err != nil {
 		t.Fatal(err)
 	}

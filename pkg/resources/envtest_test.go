@@ -25,6 +25,7 @@ import (
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/apply"
 	"github.com/platform-operator/platform-operator/pkg/resources/monitoring"
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 )
 
 // The API server accepts every child, and the fields that it sets do not cause
@@ -44,7 +45,7 @@ func TestChildren_AreStableInTheAPIServer(t *testing.T) {
 		filepath.Join(strings.TrimSpace(string(gateway)), "config", "crd", "standard", "gateway.networking.k8s.io_httproutes.yaml"),
 		filepath.Join("testdata", "podmonitor.yaml"),
 	}}
-	cfg, err := env.Start()
+	cfg, err := apiserver.Start(env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/platform-operator/platform-operator/config/policy"
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 )
 
 // SharedServers is the environment variable with the folders of the Servers that the
@@ -48,9 +48,6 @@ type Server struct {
 // StartServer starts a server with the CRDs in the given folders, and with the
 // admission policy that confines the operator's account. The caller stops it.
 func StartServer(crds ...string) (*Server, error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest`, or set it to what `bin/cluster assets` prints")
-	}
 	folder, err := os.MkdirTemp("", "testkit-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
@@ -67,11 +64,7 @@ func (s *Server) start(crds []string) error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return fmt.Errorf("writing the audit policy: %w", err)
 	}
-	s.env = &envtest.Environment{
-		// The defaults of 10 s and 20 s are not enough on a busy machine.
-		CRDInstallOptions:        envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: 5 * time.Minute},
-		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute,
-	}
+	s.env = &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true}
 	s.env.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", "10.0.0.0/16"). // the default of envtest has 254 addresses
 		// Some clusters require the permission to update an owner's finalizers, and
@@ -80,17 +73,15 @@ func (s *Server) start(crds []string) error {
 		Append("audit-policy-file", policy).Append("audit-log-path", filepath.Join(s.Folder, auditLog)).
 		// The log is read as one file; by default it would be rotated at 100 MB.
 		Append("audit-log-maxsize", "100000").
-		// The server waits this long for open watches when it is stopped. With the default
-		// of a minute it exceeds ControlPlaneStopTimeout.
-		Set("request-timeout", "30s").
 		// With the default of 100, clients whose watches and requests share a connection reach the
 		// limit. Go's server counts a stream that it has answered until its next turn, so that on a
 		// busy machine the client's next one exceeds the limit, and is refused as a PROTOCOL_ERROR.
 		Set("http2-max-streams-per-connection", "1000").
 		// With the default of 500, a burst of parallel plans would be rejected.
 		Append("max-mutating-requests-inflight", "2000")
-	if _, err := s.env.Start(); err != nil {
-		return fmt.Errorf("starting the API server: %w", err)
+	if _, err := apiserver.Start(s.env); err != nil {
+		s.env = nil // nothing is left to stop
+		return err
 	}
 	for _, name := range []string{adminUser, OperatorUser, markerUser, controllersUser} {
 		user, err := s.env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)

@@ -33,6 +33,7 @@ import (
 	"github.com/platform-operator/platform-operator/controllers"
 	"github.com/platform-operator/platform-operator/pkg/config"
 	"github.com/platform-operator/platform-operator/pkg/render"
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 	"github.com/platform-operator/platform-operator/webhooks"
 )
 
@@ -124,13 +125,13 @@ type server struct {
 // of them yet, so that objects of older versions can be stored.
 func start(t *testing.T) *server {
 	t.Helper()
-	env := &envtest.Environment{ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+	env := &envtest.Environment{}
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16").
 		// Whether a class in the spec exists is not what is tested.
 		Append("disable-admission-plugins", "Priority", "RuntimeClass")
-	cfg, err := env.Start()
+	cfg, err := apiserver.Start(env)
 	if err != nil {
-		t.Fatalf("starting the API server: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
