@@ -51,11 +51,18 @@ BASE ?= $(or $(shell git merge-base HEAD origin/main 2>/dev/null || git merge-ba
 tree = mkdir -p bin && cp "$$(git rev-parse --git-path index)" bin/verify.index && \
 	GIT_INDEX_FILE='$(CURDIR)/bin/verify.index' git add --all && GIT_INDEX_FILE='$(CURDIR)/bin/verify.index' git write-tree
 
+# Programs, tests and linters are compiled alike, and independent of the folder: so a package
+# is compiled once, and a new clone finds it in Go's cache. The linker drops DWARF (-s -w), so
+# the compiler does not write it. The race detector needs cgo.
+GOFLAGS := $(strip $(filter-out -trimpath -gcflags=all=-dwarf=false,$(GOFLAGS)) -trimpath -gcflags=all=-dwarf=false)
+export GOFLAGS
+ifeq ($(findstring -race,$(GO_TEST_FLAGS)),)
+export CGO_ENABLED := 0
+endif
+
 # The same commit gives the same bytes: no paths, no times. make reproducible
 # is the proof, and the Dockerfile runs make build.
-# The linker drops DWARF (-s -w), so the compiler does not write it.
-NO_DWARF := -gcflags=all=-dwarf=false
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false $(NO_DWARF) \
+GO_BUILD := CGO_ENABLED=0 go build -buildvcs=false \
 	-ldflags "-s -w -X github.com/platform-operator/platform-operator/pkg/version.Version=$(VERSION)"
 
 # Colour only on a terminal, and never where NO_COLOR is set.
@@ -446,7 +453,7 @@ campaign-olm: bin/cluster bin/release/release build ## The second half of the tu
 	$(call say,'starting the cluster')
 	@bin/cluster up --nodes 2
 	@bin/cluster addon olm-catalogs
-	@CGO_ENABLED=0 go build -C e2e/cluster/olm -trimpath -gcflags=all=-dwarf=false -ldflags '-s -w' -o $(CURDIR)/bin/opm github.com/operator-framework/operator-registry/cmd/opm
+	@go build -C e2e/cluster/olm -ldflags '-s -w' -o $(CURDIR)/bin/opm github.com/operator-framework/operator-registry/cmd/opm
 	@bin/cluster load opm:local --binary bin/opm
 	@for v in 0.0.1 0.0.2; do \
 		bin/cluster load platform-operator:$$v --binary bin/platform-operator; \
@@ -492,7 +499,7 @@ campaign-http3: bin/cluster ## Change content and image under load of HTTP/3, to
 	$(call say,'starting the cluster')
 	@$(MAKE) e2e-cluster
 	@for v in trixie:nginx:1.26 sid:nginx:1.30; do bin/cluster load $${v#*:} --debian $${v%%:*}; done
-	@CGO_ENABLED=0 go build -C e2e/http3 -o ../../bin/http3 .
+	@go build -C e2e/http3 -o ../../bin/http3 .
 	$(call say,'rollouts under HTTP/3')
 	@CAMPAIGN=1 go test -tags=e2e -count=1 -timeout=30m -exec '$(CURDIR)/bin/cluster exec --' $(GO_TEST_FLAGS) -run '^TestCampaignHTTP3$$' -v ./e2e/
 
@@ -638,11 +645,10 @@ e2e-cluster: bin/cluster
 	@if [ "$$CLUSTER" != current ]; then bin/cluster addon metrics-server traefik prometheus-operator-crds; $(MAKE) image-load; fi
 	@$(MAKE) install HELM_FLAGS="-f e2e/values.yaml $$([ "$$CLUSTER" = current ] || echo '-f e2e/values-monitoring.yaml') $(HELM_FLAGS)"
 
-# go build knows better than make whether there is something to do. Built like the
-# operator, so that the two share compiled packages.
+# go build knows better than make whether there is something to do.
 .PHONY: bin/cluster
 bin/cluster:
-	@CGO_ENABLED=0 go build -C e2e/cluster -trimpath $(NO_DWARF) -ldflags "-s -w" -o ../../bin/cluster .
+	@CGO_ENABLED=0 go build -C e2e/cluster -ldflags "-s -w" -o ../../bin/cluster .
 
 .PHONY: bin/release/release
 bin/release/release:
@@ -655,21 +661,21 @@ bin/sharedserver:
 # The versions of Kubernetes that a chart requires are compared with a default that releases set.
 $(HELM3):
 	$(call say,'building Helm $(HELM3_VERSION) this one time')
-	@CGO_ENABLED=0 GOBIN=$(@D) go install -ldflags '-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36' helm.sh/helm/v3/cmd/helm@$(HELM3_VERSION)
+	@GOBIN=$(@D) go install -ldflags '-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36' helm.sh/helm/v3/cmd/helm@$(HELM3_VERSION)
 
 $(GOLANGCI_LINT):
 	$(call say,'building golangci-lint $(GOLANGCI_LINT_VERSION) this one time; takes some minutes')
-	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
-# -trimpath: the SBOM contains the checksum of the tool.
+# The SBOM contains the checksum of the tool, so it must not depend on paths (-trimpath).
 $(CYCLONEDX):
 	$(call say,'building cyclonedx-gomod $(CYCLONEDX_VERSION) this one time')
-	@CGO_ENABLED=0 GOBIN=$(@D) go install -trimpath github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+	@GOBIN=$(@D) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
 
 $(ACTIONLINT):
 	$(call say,'building actionlint $(ACTIONLINT_VERSION) this one time')
-	@CGO_ENABLED=0 GOBIN=$(@D) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	@GOBIN=$(@D) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(GOVULNCHECK):
 	$(call say,'building govulncheck $(GOVULNCHECK_VERSION) this one time')
-	@CGO_ENABLED=0 GOBIN=$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	@GOBIN=$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
