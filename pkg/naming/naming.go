@@ -69,8 +69,8 @@ const (
 	// AnnotationCanary is set on a Deployment that holds the pods of its template. Its
 	// value is the hash of that template.
 	AnnotationCanary = Domain + "/canary"
-	// AnnotationRetriedAt is set on a Deployment whose pods cannot be created. Its value is
-	// the time at which Kubernetes was last made to try again.
+	// AnnotationRetriedAt is set on a Deployment whose pods cannot be created, or whose rollout
+	// does not continue. Its value is the time at which Kubernetes was last made to try again.
 	AnnotationRetriedAt = Domain + "/retried-at"
 	// AnnotationKeepAvailable is set on a PodDisruptionBudget whose pods are replaced
 	// before they are evicted. Its value is the number of pods that remain available.

@@ -35,6 +35,10 @@ var (
 		Text: "A ConfigMap or Secret changed, and the rollout is held because those of other objects in this namespace failed. Correct the ConfigMap or Secret.",
 		When: "As many rollouts failed as the platform configuration (sharedRollouts) allows at once. The object keeps serving what it had, and continues by itself once the cause is corrected.",
 	}, common.ReasonRolloutHeld)
+	msgNoStep = waits.Define(message.Message{
+		Text: "The rollout does not continue, although all pods are ready. Repair or remove the admission webhook that refuses changes of ReplicaSets. The step is tried again once a minute.",
+		When: "All pods have been ready for a minute, some of the earlier revision. The Deployment controller does not report that its requests fail.",
+	}, common.ReasonProgressing)
 	msgOneNode = ready.Define(message.Message{
 		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",
 		When: "It follows another message, if the operator has observed pods on other nodes. If that node fails, the object does not serve until new pods are ready.",

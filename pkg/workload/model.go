@@ -18,6 +18,7 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -201,7 +202,11 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	in := m.Decision.InUse(o.Pods)
 	m.ports = portsOf(in)
 	m.eviction = m.evicted()
-	m.retriedAt, m.retryIn = retried(o.Deployment, o.Now, k.Paused != nil && k.Paused(obj))
+	pods := o.Pods
+	if m.Decision.Canary() {
+		pods = nil // both revisions are to stay
+	}
+	m.retriedAt, m.retryIn = retried(o.Deployment, pods, o.Now, k.Paused != nil && k.Paused(obj))
 	m.auxiliary = Wanted{
 		Spec: s, Pods: m.Decision.PodLabels(o.Deployment), MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep,
 		Open: m.ports.open(s.Ports), Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
@@ -348,6 +353,9 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	}
 	if m.retryIn > 0 {
 		out.RequeueAfter(m.retryIn)
+	}
+	if m.retriedAt != "" && state.Ready.Reason == common.ReasonProgressing && podstate.ReplicaFailure(r.Deployment) == "" {
+		state.Ready = conditions.False(msgNoStep)
 	}
 	m.before.report(s.RolloutStatus, out)
 	m.eviction.report(&state, s.RolloutStatus, r.Deployment, func() string { return m.Decision.Cause(r.Deployment, o.Pods) }, out)

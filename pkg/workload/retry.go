@@ -9,6 +9,7 @@ import (
 
 	"github.com/platform-operator/platform-operator/pkg/fault"
 	"github.com/platform-operator/platform-operator/pkg/naming"
+	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 )
 
@@ -16,16 +17,18 @@ import (
 // which sends a request for each, may send 20 (--kube-api-qps).
 var retries = flowcontrol.NewTokenBucketRateLimiter(5, 20)
 
-// retried returns when Kubernetes was last made to try again to create pods that were refused,
-// for example by a quota, as the value of naming.AnnotationRetriedAt, and how long it is until
-// the next time: once a minute, as for the children that the operator itself creates. It returns
-// "" in the first minute, and zero values if pods can be created. Of a paused object, it stays.
+// retried returns when the Deployment controller was last made to try again what the API server
+// refuses to it, as the value of naming.AnnotationRetriedAt, and how long it is until the next
+// time: once a minute, as for the children that the operator itself writes. It returns "" in the
+// first minute, and zero values if nothing is refused. Of a paused object, it stays.
 //
-// The ReplicaSet controller doubles its delay up to 1,000 s (DefaultTypedControllerRateLimiter
-// of client-go), so after the cause has gone, pods would be missing for as long again. It tries
-// at once if its ReplicaSet changes, to which the Deployment controller copies annotations, if
-// it is the one of the current template.
-func retried(d *appsv1.Deployment, now time.Time, paused bool) (at string, left time.Duration) {
+// It tries at once if its Deployment changes, and so does the ReplicaSet controller, because the
+// Deployment controller copies annotations to the ReplicaSet of the current template. Without
+// that, pods would be missing for as long again after the cause has gone, and a rollout would
+// not continue for minutes: the ReplicaSet controller doubles its delay up to 1,000 s
+// (DefaultTypedControllerRateLimiter of client-go), and the Deployment controller gives up
+// after 15 attempts.
+func retried(d *appsv1.Deployment, pods []corev1.Pod, now time.Time, paused bool) (at string, left time.Duration) {
 	if d == nil {
 		return "", 0
 	}
@@ -33,13 +36,16 @@ func retried(d *appsv1.Deployment, now time.Time, paused bool) (at string, left 
 	if paused {
 		return at, 0
 	}
-	c := resources.Condition(d, appsv1.DeploymentReplicaFailure)
-	if c == nil || c.Status != corev1.ConditionTrue {
+	began, refused := refusedSince(d, pods, at != "")
+	if !refused {
 		return "", 0
 	}
 	last, err := time.Parse(time.RFC3339, at)
-	if began := c.LastTransitionTime.Time; err != nil || last.Before(began) || last.After(now) {
-		at, last = "", began
+	if err != nil || last.After(now) {
+		at = ""
+	}
+	if at == "" || last.Before(began) {
+		last = began
 	}
 	switch left = fault.Probe - now.Sub(last); {
 	case left > 0:
@@ -48,4 +54,35 @@ func retried(d *appsv1.Deployment, now time.Time, paused bool) (at string, left 
 		at = now.UTC().Format(time.RFC3339)
 	}
 	return at, fault.Probe
+}
+
+// refusedSince returns since when pods could not be created, or a rollout could continue but
+// does not, and false if neither is so.
+func refusedSince(d *appsv1.Deployment, pods []corev1.Pod, retried bool) (since time.Time, refused bool) {
+	if c := resources.Condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time, true
+	}
+	// A retry raises the generation, which a controller that fails does not observe.
+	if d.Status.ObservedGeneration < d.Generation && !retried {
+		return since, false
+	}
+	if c := resources.Condition(d, appsv1.DeploymentProgressing); c != nil {
+		since = c.LastUpdateTime.Time
+	}
+	isCurrent := map[bool]bool{}
+	for i := range pods {
+		p := &pods[i]
+		if p.DeletionTimestamp != nil || podstate.HasEnded(p) {
+			continue
+		}
+		ready, ok := podstate.ReadySince(p)
+		if !ok {
+			return since, false
+		}
+		if ready = ready.Add(time.Duration(d.Spec.MinReadySeconds) * time.Second); ready.After(since) {
+			since = ready
+		}
+		isCurrent[p.Annotations[naming.AnnotationTemplate] == d.Spec.Template.Annotations[naming.AnnotationTemplate]] = true
+	}
+	return since, len(isCurrent) == 2
 }
