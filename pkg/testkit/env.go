@@ -26,9 +26,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/platform-operator/platform-operator/pkg/rollout"
+	"github.com/platform-operator/platform-operator/pkg/testkit/apiserver"
 )
 
 // OperatorUser is the user name of the operator in the audit log: the account that
@@ -134,10 +134,7 @@ func startOn(scheme *runtime.Scheme, folder string, crds ...string) (*Env, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := envtest.InstallCRDs(e.AdminConfig, envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: 5 * time.Minute}); err != nil {
-		return nil, fmt.Errorf("installing CRDs: %w", err)
-	}
-	return e, nil
+	return e, apiserver.InstallFiles(e.AdminConfig, crds...)
 }
 
 // Unconfine exempts the operators that are started from now on from the admission

@@ -3,18 +3,23 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// tries is how often a server is started. envtest gives the default namespace 5 seconds,
-// and a request that exceeds the server's limit is not sent again.
-const tries = 4
+// tries is how often something is tried. envtest gives the default namespace 5 seconds, and
+// the API server gives a write 34 (requestTimeoutUpperBound), of which a CRD needs one or two
+// on an idle machine.
+const tries = 5
 
 // Start starts the API server of env with its CRDs and webhooks. The caller stops env,
 // unless there is an error.
@@ -22,15 +27,19 @@ func Start(env *envtest.Environment) (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest` or `make test-chart`, or set it to what `bin/cluster assets` prints")
 	}
-	// The defaults of 20 s, 20 s and 10 s are not enough on a busy machine.
-	env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = 5*time.Minute, 3*time.Minute
-	env.CRDInstallOptions.MaxTime = 5 * time.Minute
-	// A CRD takes a second of computing. The server waits this long for open watches when it is
-	// stopped, so it is less than the time to stop.
-	env.ControlPlane.GetAPIServer().Configure().Set("request-timeout", "2m")
+	// The defaults of 20 s are not enough on a busy machine.
+	env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = 5*time.Minute, time.Minute
+	// The server waits this long for open watches when it is stopped. With the default
+	// of a minute it exceeds the time to stop.
+	env.ControlPlane.GetAPIServer().Configure().Set("request-timeout", "30s")
+	paths := env.CRDDirectoryPaths
+	env.CRDDirectoryPaths = nil
 	var last error
 	for range tries {
 		cfg, err := env.Start()
+		if err == nil {
+			err = InstallFiles(cfg, paths...)
+		}
 		if err == nil {
 			return cfg, nil
 		}
@@ -38,4 +47,37 @@ func Start(env *envtest.Environment) (*rest.Config, error) {
 		env.KubeConfig = nil // the next server has other certificates
 	}
 	return nil, fmt.Errorf("starting the API server, tried %d times: %w", tries, last)
+}
+
+// InstallFiles is InstallCRDs for those in the given folders.
+func InstallFiles(cfg *rest.Config, paths ...string) error {
+	read := envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true}
+	if err := envtest.ReadCRDFiles(&read); err != nil {
+		return fmt.Errorf("reading CRDs: %w", err)
+	}
+	return InstallCRDs(cfg, read.CRDs)
+}
+
+// InstallCRDs installs CRDs, and waits until they are served. Those that are as stated are
+// not written, because that costs the API server a second each.
+func InstallCRDs(cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	var last error
+	for range tries {
+		options := envtest.CRDInstallOptions{MaxTime: 5 * time.Minute}
+		for _, crd := range crds {
+			live := &apiextensionsv1.CustomResourceDefinition{}
+			err := c.Get(context.Background(), client.ObjectKeyFromObject(crd), live)
+			if err != nil || live.DeletionTimestamp != nil || !equality.Semantic.DeepDerivative(crd.Spec, live.Spec) {
+				options.CRDs = append(options.CRDs, crd.DeepCopy())
+			}
+		}
+		if _, last = envtest.InstallCRDs(cfg, options); last == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("installing CRDs, tried %d times: %w", tries, last)
 }

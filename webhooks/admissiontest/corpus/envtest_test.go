@@ -172,7 +172,7 @@ func start(t *testing.T) *server {
 		}
 		loose = append(loose, open)
 	}
-	if _, err := envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{CRDs: loose}); err != nil {
+	if err := apiserver.InstallCRDs(cfg, loose); err != nil {
 		t.Fatal(err)
 	}
 	if s.client, err = client.New(cfg, client.Options{Scheme: s.scheme}); err != nil {
@@ -184,7 +184,7 @@ func start(t *testing.T) *server {
 // beStrict installs the original CRDs and the webhooks.
 func (s *server) beStrict(t *testing.T) {
 	t.Helper()
-	if _, err := envtest.InstallCRDs(s.cfg, envtest.CRDInstallOptions{CRDs: s.strict}); err != nil {
+	if err := apiserver.InstallCRDs(s.cfg, s.strict); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.hooks.Install(s.cfg); err != nil {
