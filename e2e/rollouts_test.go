@@ -68,7 +68,7 @@ var (
 	// sliceDose only shows that none is dropped: on a machine that other processes keep busy, a request can
 	// wait longer than load.Limit for a processor. One that was dropped is refused,
 	// reset, or never answered.
-	sliceDose = dose{rate: 75, least: 750, limit: 30 * time.Second, ways: allWays}
+	sliceDose = dose{rate: 25, least: 250, limit: 30 * time.Second, ways: allWays}
 )
 
 // rolloutCase is something that happens to an application.
