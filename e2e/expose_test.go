@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/platform-operator/platform-operator/e2e/load"
 )
 
 // gatewayAddress is the address of Traefik in the local cluster, as printed by
@@ -90,5 +92,46 @@ func TestExpose_RoutesFromOutside(t *testing.T) {
 				eventuallyPrints(t, "", "-n", ns, "get", way.child, "-o", "name")
 			})
 		}
+	}
+}
+
+// TestExpose_MovesHosts moves a host from an Ingress to a Gateway and back, as
+// docs/api/common.md says. No request may fail, whichever of the two answers it.
+func TestExpose_MovesHosts(t *testing.T) {
+	campaign(t, "campaign-e2e")
+	needsTraefik(t)
+	t.Parallel()
+	ns := namespace(t)
+	host := ns + ".example.com"
+	if err := apply(t, fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: public, namespace: %[1]s}\n"+
+		"spec: {gatewayClassName: traefik, listeners: [{name: http, port: 80, protocol: HTTP}]}\n---\n"+
+		"apiVersion: my.domain/v1\nkind: WebServer\nmetadata: {name: shop, namespace: %[1]s}\nspec: {image: nginx, expose: {type: Ingress, hosts: [%[2]s]}}\n", ns, host)); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context, _ int) error {
+		code, _, err := answers(ctx, host)
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("status %d", code)
+		}
+		return err
+	}
+	eventually(t, host+" to be served", func() error { return ask(t.Context(), 0) })
+	l, err := load.Start(t.Context(), load.Config{Rate: 50, Least: 50, Most: 50 * int(longest/time.Second), Limit: sliceDose.limit, Ask: ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ expose, children string }{
+		{`{"type":"Gateway","gateway":{"parentRef":{"name":"public"}},"ingress":{}}`, "ingress.networking.k8s.io/shop\nhttproute.gateway.networking.k8s.io/shop"},
+		{`{"ingress":null}`, "httproute.gateway.networking.k8s.io/shop"},
+		{`{"type":"Ingress"}`, "ingress.networking.k8s.io/shop\nhttproute.gateway.networking.k8s.io/shop"},
+		{`{"gateway":null}`, "ingress.networking.k8s.io/shop"},
+	} {
+		kubectl(t, "-n", ns, "patch", "webserver", "shop", "--type=merge", "-p", `{"spec":{"expose":`+step.expose+`}}`)
+		eventuallyPrints(t, step.children, "-n", ns, "get", "ingress,httproute", "-o", "name")
+		time.Sleep(10 * time.Second) // Traefik applies changes at intervals of 2 s, and DNS records have a TTL
+	}
+	l.End()
+	if r := l.Wait(); r.Failed() > 0 {
+		t.Error(r)
 	}
 }

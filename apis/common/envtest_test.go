@@ -156,10 +156,10 @@ var cases = []struct{ name, spec, refused string }{
 
 	{"Gateway", `expose: {type: Gateway, hosts: [a.example.com, "*.example.com"], path: /.well-known/x, gateway: {parentRef: {name: g}}}`, ""},
 	{"Gateway without one", `expose: {type: Gateway, hosts: [a.example.com]}`, "spec.expose.gateway: Invalid value: gateway is required"},
-	{"Gateway with an Ingress", `expose: {type: Gateway, hosts: [a.example.com], gateway: {parentRef: {name: g}}, ingress: {}}`, "only for type Ingress"},
+	{"Gateway with an Ingress", `expose: {type: Gateway, hosts: [a.example.com], gateway: {parentRef: {name: g}}, ingress: {}}`, ""},
 	{"Ingress", `expose: {type: Ingress, hosts: [a.example.com], ingress: {ingressClassName: nginx, tls: {secretRef: {name: s}}, annotations: {nginx.ingress.kubernetes.io/proxy-body-size: 1m}}}`, ""},
 	{"Ingress and nothing else", `expose: {type: Ingress, hosts: [a.example.com]}`, ""},
-	{"Ingress with a Gateway", `expose: {type: Ingress, hosts: [a.example.com], gateway: {parentRef: {name: g}}}`, "forbidden for any other"},
+	{"Ingress with a Gateway", `expose: {type: Ingress, hosts: [a.example.com], gateway: {parentRef: {name: g}}}`, ""},
 	{"Ingress with a snippet", `expose: {type: Ingress, hosts: [a.example.com], ingress: {annotations: {nginx.ingress.kubernetes.io/server-snippet: x}}}`, "no snippets"},
 	{"no host", `expose: {type: Ingress, hosts: []}`, "hosts"},
 	{"address as a host", `expose: {type: Ingress, hosts: [192.0.2.1]}`, "not an address"},

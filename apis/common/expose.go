@@ -15,11 +15,11 @@ const (
 // Expose configures the hosts under which the object is reachable from outside
 // of the cluster.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.gateway) == (self.type == 'Gateway')",message="gateway is required for type Gateway, and forbidden for any other",fieldPath=".gateway"
-// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || self.type == 'Ingress'",message="ingress can be set only for type Ingress",fieldPath=".ingress",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="has(self.gateway) || self.type != 'Gateway'",message="gateway is required for type Gateway",fieldPath=".gateway"
 type Expose struct {
 	// type is Gateway, which creates an HTTPRoute, or Ingress, which creates an
-	// Ingress.
+	// Ingress. If the options of the other type are set too, both exist, and the
+	// status is about this one.
 	// +required
 	Type ExposeType `json:"type"`
 
@@ -44,11 +44,12 @@ type Expose struct {
 	Path string `json:"path,omitempty"`
 
 	// gateway configures type Gateway. TLS is configured in the listener of the
-	// Gateway.
+	// Gateway. With type Ingress, it creates an HTTPRoute too.
 	// +optional
 	Gateway *ExposeGatewayOptions `json:"gateway,omitempty"`
 
-	// ingress configures type Ingress.
+	// ingress configures type Ingress. With type Gateway, it creates an Ingress
+	// too, for clients whose DNS records do not lead to the Gateway yet.
 	// +optional
 	Ingress *ExposeIngressOptions `json:"ingress,omitempty"`
 }

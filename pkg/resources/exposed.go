@@ -141,11 +141,12 @@ const mostQuoted = 1024
 // whether a listener terminates TLS; the name of the listener is used as a
 // hint.
 func ExposedAddresses(e *common.Expose) []common.Address {
-	kind, scheme := common.AddressIngress, "http"
+	kind, tls := common.AddressIngress, e.Ingress != nil && e.Ingress.TLS != nil
 	if e.Type == common.ExposeGateway {
-		kind = common.AddressGateway
+		kind, tls = common.AddressGateway, e.Gateway != nil && strings.Contains(e.Gateway.ParentRef.SectionName, "https")
 	}
-	if e.Ingress != nil && e.Ingress.TLS != nil || e.Gateway != nil && strings.Contains(e.Gateway.ParentRef.SectionName, "https") {
+	scheme := "http"
+	if tls {
 		scheme = "https"
 	}
 	path := e.Path

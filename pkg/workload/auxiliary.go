@@ -134,7 +134,7 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	renewed := !going && s.Ingress != nil && w.exposedBy(common.ExposeIngress) && resources.OfOtherClass(s.Ingress, w.Expose)
 	ingress := s.Ingress
 	if !going && w.exposedBy(common.ExposeGateway) && !resources.TakenByGateway(s.Route).Status {
-		ingress = nil // it serves the hosts until a Gateway does
+		ingress = nil // it serves the hosts at least until a Gateway does
 	}
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress) && !renewed, func() apply.Intent {
 		return resources.Ingress(name, ns, own, w.Service, w.Port, w.PortName, w.Expose)
@@ -152,7 +152,11 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 }
 
 // exposedBy reports whether requests from hosts should be routed in a given
-// way.
+// way. While the records of DNS change from one to the other, they are in both.
 func (w Wanted) exposedBy(way common.ExposeType) bool {
-	return w.Expose != nil && w.Expose.Type == way && w.Port != 0 && w.Refused == nil
+	e := w.Expose
+	if e == nil || w.Port == 0 || w.Refused != nil {
+		return false
+	}
+	return e.Type == way || way == common.ExposeGateway && e.Gateway != nil || way == common.ExposeIngress && e.Ingress != nil
 }

@@ -42,10 +42,11 @@ func is(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus, genera
 }
 
 func exposing(by common.ExposeType) Wanted {
-	return Wanted{Spec: Spec{
-		Owner: &webserverv1.WebServer{ObjectMeta: named}, Service: "shop", Port: 80,
-		Expose: &common.Expose{Type: by, Hosts: []string{"a.example.com"}, Gateway: &common.ExposeGatewayOptions{}},
-	}}
+	e := &common.Expose{Type: by, Hosts: []string{"a.example.com"}}
+	if by == common.ExposeGateway {
+		e.Gateway = &common.ExposeGatewayOptions{}
+	}
+	return Wanted{Spec: Spec{Owner: &webserverv1.WebServer{ObjectMeta: named}, Service: "shop", Port: 80, Expose: e}}
 }
 
 func after(problem error, children map[string]client.Object) converge.Outcome {
@@ -178,6 +179,34 @@ func TestExposed_DoesNotRouteRefusedHosts(t *testing.T) {
 				t.Errorf("by %s: deleted are %v, %q, with addresses: %v; made (-want +got):\n%s", by, deleted, got, addressed, diff)
 			}
 		}
+	}
+}
+
+// While clients still have the earlier address, both exist, and the status is about the type.
+func TestExposed_ByBoth(t *testing.T) {
+	for by, want := range map[common.ExposeType]common.Address{
+		common.ExposeIngress: {Type: common.AddressIngress, URL: "https://a.example.com"},
+		common.ExposeGateway: {Type: common.AddressGateway, URL: "http://a.example.com"},
+	} {
+		t.Run(string(by), func(t *testing.T) {
+			w := exposing(by)
+			w.Expose.Gateway = &common.ExposeGatewayOptions{}
+			w.Expose.Ingress = &common.ExposeIngressOptions{TLS: &common.IngressTLS{SecretRef: common.LocalObjectReference{Name: "cert"}}}
+			s := Children{Ingress: ingress("192.0.2.1"), Route: route(is(gatewayv1.RouteConditionAccepted, "True", 2), is(gatewayv1.RouteConditionResolvedRefs, "True", 2))}
+			var plan converge.Plan
+			s.ApplyOrPrune(&plan, w)
+			var made []string
+			for _, in := range plan.Apply {
+				made = append(made, in.Kind)
+			}
+			if diff := cmp.Diff([]string{"Ingress", "HTTPRoute"}, made); diff != "" || len(plan.Prune) > 0 {
+				t.Errorf("deleted are %v; made (-want +got):\n%s", plan.Prune, diff)
+			}
+			status := &common.Status{}
+			if diff := cmp.Diff([]common.Address{want}, s.Exposed(w, status, after(nil, nil))); diff != "" || !meta.IsStatusConditionTrue(status.Conditions, common.ConditionExposed) {
+				t.Errorf("%v; addresses (-want +got):\n%s", status.Conditions, diff)
+			}
+		})
 	}
 }
 

@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	demoapplicationv1 "github.com/platform-operator/platform-operator/apis/demoapplication/v1"
+	"github.com/platform-operator/platform-operator/webhooks/validate"
 )
 
 // warnUpdate warns about ports that get another name: until the endpoints have it too, the
-// proxies of the cluster refuse connections.
+// proxies of the cluster refuse connections. It warns about hosts that lose an Ingress or a
+// Gateway, too.
 func warnUpdate(old, a *demoapplicationv1.DemoApplication) (warnings []string) {
 	for i, p := range a.Spec.Ports {
 		for _, was := range old.Spec.Ports {
@@ -20,5 +22,5 @@ func warnUpdate(old, a *demoapplicationv1.DemoApplication) (warnings []string) {
 			}
 		}
 	}
-	return warnings
+	return append(warnings, validate.WarnExpose(old.Spec.Expose, a.Spec.Expose)...)
 }

@@ -28,9 +28,12 @@ func Kind() validate.AnyKind {
 		New:            func() *webserverv1.WebServer { return &webserverv1.WebServer{} },
 		Validate:       Validate,
 		ValidateUpdate: validateUpdate,
-		Judge:          judge,
-		PodLabel:       webserverv1.PodLabel,
-		Pod:            func(o *webserverv1.WebServer) *common.Pod { return o.Spec.Pod },
-		Scalable:       true,
+		WarnUpdate: func(old, o *webserverv1.WebServer) []string {
+			return validate.WarnExpose(old.Spec.Expose, o.Spec.Expose)
+		},
+		Judge:    judge,
+		PodLabel: webserverv1.PodLabel,
+		Pod:      func(o *webserverv1.WebServer) *common.Pod { return o.Spec.Pod },
+		Scalable: true,
 	})
 }

@@ -211,7 +211,7 @@ func webOps() []Op {
 		set("autoscale-4", `{"$REPLICAS":null,"resources":{"requests":{"cpu":"100m"}},"autoscaling":{"minReplicas":4,"maxReplicas":6,"targetCPUUtilizationPercentage":70}}`, web),
 		set("autoscale-off", `{"autoscaling":null}`, web),
 		set("autoscale-off-3", `{"autoscaling":null,"$REPLICAS":3}`, web),
-		set("expose", `{"expose":{"type":"Ingress","hosts":["a.example.com"]}}`, web),
+		set("expose", `{"expose":{"type":"Ingress","hosts":["a.example.com"],"gateway":null}}`, web),
 		set("expose-gateway", `{"expose":{"type":"Gateway","hosts":["a.example.com"],"ingress":null,"gateway":{"parentRef":{"name":"public"}}}}`, web),
 		set("liveness", `{"probes":{"liveness":{"tcpSocket":{"port":80}},"startup":{"tcpSocket":{"port":80},"failureThreshold":60}}}`, web),
 		set("expose-off", `{"expose":null}`, web),
