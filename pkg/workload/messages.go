@@ -37,7 +37,7 @@ var (
 	}, common.ReasonRolloutHeld)
 	msgNoStep = waits.Define(message.Message{
 		Text: "The rollout does not continue, although all pods are ready. Repair or remove the admission webhook that refuses changes of ReplicaSets. The step is tried again once a minute.",
-		When: "All pods have been ready for a minute, some of the earlier revision. The Deployment controller does not report that its requests fail.",
+		When: "All pods have been ready for a minute, some of the earlier revision.",
 	}, common.ReasonProgressing)
 	msgOneNode = ready.Define(message.Message{
 		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",
