@@ -30,12 +30,20 @@ func AutoscalerProblem(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.
 // not create, which is different in each attempt.
 var generatedPod = regexp.MustCompile(`pods? "[^"]*" `)
 
+// ReplicaSetRefused reports whether a condition of a Deployment says that the ReplicaSet of its
+// template cannot be created. The controller writes that without the generation that it has
+// observed, and takes it back when there is one.
+func ReplicaSetRefused(c appsv1.DeploymentCondition) bool {
+	return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError"
+}
+
 // ReplicaFailure returns why pods of a Deployment cannot be created, or "" if they can. It
 // omits the names of pods, which are different in each attempt.
 func ReplicaFailure(d *appsv1.Deployment) string {
 	const most = 1024
+	seen := d.Status.ObservedGeneration >= d.Generation
 	for _, c := range d.Status.Conditions {
-		if c.Type != appsv1.DeploymentReplicaFailure || c.Status != corev1.ConditionTrue {
+		if !ReplicaSetRefused(c) && (c.Type != appsv1.DeploymentReplicaFailure || c.Status != corev1.ConditionTrue || !seen) {
 			continue
 		}
 		m := generatedPod.ReplaceAllString(c.Message, "pod ")

@@ -190,7 +190,7 @@ func DeploymentState(d *appsv1.Deployment, want int32) conditions.State {
 		s.Ready = conditions.True(msgNoReplicas)
 	case complete:
 		s.Ready = conditions.True(msgServing, pods(want), areOrIs(want))
-	case seen && is(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue):
+	case Replicas(d) == want && podstate.ReplicaFailure(d) != "":
 		cause := podstate.ReplicaFailure(d)
 		s.Stalled = conditions.Condition{Status: true, Reason: ReasonNotCreated(cause), Message: PodsNotCreated(cause)}
 	case seen && is(d, appsv1.DeploymentProgressing, corev1.ConditionFalse):

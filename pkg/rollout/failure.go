@@ -201,7 +201,7 @@ func diagnose(d *appsv1.Deployment, pods []corev1.Pod, template string, of conta
 			worst, f.since = f, podstate.StartedAt(p)
 		}
 	}
-	if cause := podstate.ReplicaFailure(d); worst == nil && cause != "" && d.Status.ObservedGeneration >= d.Generation {
+	if cause := podstate.ReplicaFailure(d); worst == nil && cause != "" {
 		worst = &failure{
 			reason: ReasonRefused, summary: message.Join(resources.PodsNotCreated(cause), fault.Advice(cause)), severity: notAdmitted,
 			transient: !fault.OfPods(cause),

@@ -36,7 +36,7 @@ var (
 		When: "As many rollouts failed as the platform configuration (sharedRollouts) allows at once. The object keeps serving what it had, and continues by itself once the cause is corrected.",
 	}, common.ReasonRolloutHeld)
 	msgNoStep = waits.Define(message.Message{
-		Text: "The rollout does not continue, although all pods are ready. Repair or remove the admission webhook that refuses changes of ReplicaSets. The step is tried again once a minute.",
+		Text: "The rollout does not continue, although all pods are ready. Check the admission webhooks of ReplicaSets, and the kube-controller-manager. The step is tried again once a minute.",
 		When: "All pods have been ready for a minute, some of the earlier revision.",
 	}, common.ReasonProgressing)
 	msgOneNode = ready.Define(message.Message{
@@ -78,7 +78,7 @@ var (
 		When: "A node is drained, and no other node has room for one more pod, or that pod did not become ready. The cause may follow.",
 	})
 	msgNoRoutes = unexposed.Define(message.Message{
-		Text: "HTTPRoute (gateway.networking.k8s.io/v1) is not available in this cluster. Install the Gateway API, or use type Ingress.",
+		Text: "HTTPRoute (gateway.networking.k8s.io/v1) is not available in this cluster. Install the Gateway API, or use type Ingress without gateway.",
 		When: "The CRD of the Gateway API is missing, or a feature gate disables it.",
 	}, common.ReasonFeatureUnavailable)
 )

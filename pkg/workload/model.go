@@ -18,7 +18,6 @@ import (
 	"github.com/platform-operator/platform-operator/pkg/judge"
 	"github.com/platform-operator/platform-operator/pkg/message"
 	"github.com/platform-operator/platform-operator/pkg/naming"
-	"github.com/platform-operator/platform-operator/pkg/podstate"
 	"github.com/platform-operator/platform-operator/pkg/resources"
 	"github.com/platform-operator/platform-operator/pkg/rollout"
 )
@@ -178,6 +177,7 @@ type Model struct {
 	before    before
 	retriedAt string
 	retryIn   time.Duration
+	noStep    bool
 	web       bool
 }
 
@@ -202,11 +202,7 @@ func (k Kind[T]) Model(obj T, o Observed) *Model {
 	in := m.Decision.InUse(o.Pods)
 	m.ports = portsOf(in)
 	m.eviction = m.evicted()
-	pods := o.Pods
-	if m.Decision.Canary() {
-		pods = nil // both revisions are to stay
-	}
-	m.retriedAt, m.retryIn = retried(o.Deployment, pods, o.Now, k.Paused != nil && k.Paused(obj))
+	m.retriedAt, m.retryIn, m.noStep = retried(m.retry(obj.GetStatus().Conditions, k.Paused != nil && k.Paused(obj)))
 	m.auxiliary = Wanted{
 		Spec: s, Pods: m.Decision.PodLabels(o.Deployment), MinReplicas: s.least(), MaxReplicas: s.most(), KeepAvailable: m.eviction.keep,
 		Open: m.ports.open(s.Ports), Refused: resources.CheckExpose(k.Platform, obj.GetNamespace(), s.Expose),
@@ -354,7 +350,7 @@ func (m *Model) UpdateStatus(out converge.Outcome) {
 	if m.retryIn > 0 {
 		out.RequeueAfter(m.retryIn)
 	}
-	if m.retriedAt != "" && state.Ready.Reason == common.ReasonProgressing && podstate.ReplicaFailure(r.Deployment) == "" {
+	if m.noStep && state.Ready.Reason == common.ReasonProgressing {
 		state.Ready = conditions.False(msgNoStep)
 	}
 	m.before.report(s.RolloutStatus, out)
