@@ -30,9 +30,8 @@ type Children struct {
 	// NoRoutes and NoPodMonitors report that the cluster does not serve the
 	// kind.
 	NoRoutes, NoPodMonitors bool
-	// Older is an Ingress or HTTPRoute of another object with the same host and path,
-	// or nil.
-	Older client.Object
+	// OlderIngress and OlderRoute are of another object with the same host and path, or nil.
+	OlderIngress, OlderRoute client.Object
 	// Budgets are the unowned budgets in the namespace.
 	Budgets []policyv1.PodDisruptionBudget
 }
@@ -41,7 +40,7 @@ type Children struct {
 // name, from the cache. Only objects for the web can have all of them.
 func observeChildren(ctx context.Context, r converge.Reader, o client.Object, web bool) (Children, error) {
 	var s Children
-	var errs [8]error
+	var errs [9]error
 	s.Budgets, errs[6] = budgets(ctx, r, o)
 	s.Budget, errs[1] = converge.GetOwned(ctx, r, o, o.GetName(), &policyv1.PodDisruptionBudget{})
 	s.NetworkPolicy, errs[2] = converge.GetOwned(ctx, r, o, o.GetName(), &networkingv1.NetworkPolicy{})
@@ -52,22 +51,18 @@ func observeChildren(ctx context.Context, r converge.Reader, o client.Object, we
 	s.Ingress, errs[3] = converge.GetOwned(ctx, r, o, o.GetName(), &networkingv1.Ingress{})
 	s.Route, s.NoRoutes, errs[4] = converge.GetOwnedIfServed(ctx, r, o, o.GetName(), &gatewayv1.HTTPRoute{})
 	s.PodMonitor, s.NoPodMonitors, errs[5] = converge.GetOwnedIfServed(ctx, r, o, o.GetName(), &monitoring.PodMonitor{})
-	s.Older, errs[7] = s.older(ctx, r)
+	if s.Ingress != nil {
+		s.OlderIngress, errs[7] = older(ctx, r, s.Ingress)
+	}
+	if s.Route != nil {
+		s.OlderRoute, errs[8] = older(ctx, r, s.Route)
+	}
 	return s, errors.Join(errs[:]...)
 }
 
-// older returns the child of another object that requests for a host of this one are
-// routed to, or nil.
-func (s Children) older(ctx context.Context, r converge.Reader) (client.Object, error) {
-	var one client.Object
-	switch {
-	case s.Ingress != nil:
-		one = s.Ingress
-	case s.Route != nil:
-		one = s.Route
-	default:
-		return nil, nil
-	}
+// older returns the child of another object that requests for a host of one are routed to,
+// or nil.
+func older(ctx context.Context, r converge.Reader, one client.Object) (client.Object, error) {
 	claimants, err := r.Claimants(ctx, one)
 	return resources.Older(one, claimants), err
 }
@@ -133,8 +128,8 @@ func (s Children) ApplyOrPrune(plan *converge.Plan, w Wanted) {
 	// An Ingress of another class is created again, without the address of that class.
 	renewed := !going && s.Ingress != nil && w.exposedBy(common.ExposeIngress) && resources.OfOtherClass(s.Ingress, w.Expose)
 	ingress := s.Ingress
-	if !going && w.exposedBy(common.ExposeGateway) && !resources.TakenByGateway(s.Route).Status {
-		ingress = nil // it serves the hosts at least until a Gateway does
+	if !going && w.exposedBy(common.ExposeGateway) && !w.exposedBy(common.ExposeIngress) && !resources.TakenByGateway(s.Route).Status {
+		ingress = nil // it serves the hosts until a Gateway does
 	}
 	converge.ApplyOrPrune(plan, w.exposedBy(common.ExposeIngress) && !renewed, func() apply.Intent {
 		return resources.Ingress(name, ns, own, w.Service, w.Port, w.PortName, w.Expose)

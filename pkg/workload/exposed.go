@@ -2,6 +2,7 @@ package workload
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/platform-operator/platform-operator/apis/common"
 	"github.com/platform-operator/platform-operator/pkg/conditions"
@@ -40,21 +41,21 @@ func (s Children) taken(w Wanted, out converge.Outcome) (f conditions.Condition,
 		if i != nil && resources.OfOtherClass(i, w.Expose) {
 			i = nil // it is being deleted
 		}
-		return s.claimed(resources.TakenByIngress(i), out), i != nil
+		return claimed(resources.TakenByIngress(i), s.OlderIngress, out), i != nil
 	case s.NoRoutes:
 		return conditions.False(msgNoRoutes), false
 	default:
 		r := converge.ChildOrObserved(out, "HTTPRoute", ns, name, s.Route)
-		return s.claimed(resources.TakenByGateway(r), out), r != nil
+		return claimed(resources.TakenByGateway(r), s.OlderRoute, out), r != nil
 	}
 }
 
 // claimed returns f, unless an older child has the same host: its removal triggers no
 // reconcile of this object.
-func (s Children) claimed(f conditions.Condition, out converge.Outcome) conditions.Condition {
-	if s.Older == nil {
+func claimed(f conditions.Condition, older client.Object, out converge.Outcome) conditions.Condition {
+	if older == nil {
 		return f
 	}
 	out.RequeueAfter(fault.Probe)
-	return resources.HostClaimed(s.Older)
+	return resources.HostClaimed(older)
 }

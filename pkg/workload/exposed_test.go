@@ -128,6 +128,7 @@ func TestApplyOrPrune_KeepsTheIngressUntilAGatewayAcceptsTheRoute(t *testing.T) 
 		"no Gateway looked at it":   {route(), nil, 0},
 		"a Gateway refuses it":      {route(is(accepted, "False", 2), is(resolved, "True", 2)), nil, 0},
 		"a Gateway accepts it":      {serves, nil, 1},
+		"its class changes, too":    {route(), func(w *Wanted) { w.Expose.Ingress = &common.ExposeIngressOptions{IngressClassName: "b"} }, 1},
 		"the hosts are not allowed": {route(), func(w *Wanted) { w.Refused = errors.New("not yours") }, 2},
 		"the object is being deleted": {route(), func(w *Wanted) {
 			w.Owner = &webserverv1.WebServer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", DeletionTimestamp: new(metav1.Now())}}
@@ -232,7 +233,11 @@ func TestExposed_OlderClaim(t *testing.T) {
 		"an older route":             {common.ExposeGateway, aged(route(is("Accepted", "True", 2), is("ResolvedRefs", "True", 2)), "default", 1), []client.Object{aged(route(), "other", 0)}, "False HostClaimed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Children{Older: resources.Older(tc.own, tc.claimants)}
+			older := resources.Older(tc.own, tc.claimants)
+			s := Children{OlderIngress: older}
+			if tc.by == common.ExposeGateway {
+				s = Children{OlderRoute: older}
+			}
 			switch c := tc.own.(type) {
 			case *networkingv1.Ingress:
 				s.Ingress = c
