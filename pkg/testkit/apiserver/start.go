@@ -28,10 +28,8 @@ func Start(env *envtest.Environment) (*rest.Config, error) {
 		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run the tests by `make test-envtest` or `make test-chart`, or set it to what `bin/cluster assets` prints")
 	}
 	// The defaults of 20 s are not enough on a busy machine.
-	env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = 5*time.Minute, time.Minute
-	// The server waits this long for open watches when it is stopped. With the default
-	// of a minute it exceeds the time to stop.
-	env.ControlPlane.GetAPIServer().Configure().Set("request-timeout", "30s")
+	// When the server is stopped, it waits up to a minute for open watches.
+	env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = 5*time.Minute, 2*time.Minute
 	paths := env.CRDDirectoryPaths
 	env.CRDDirectoryPaths = nil
 	var last error
@@ -76,7 +74,7 @@ func InstallCRDs(cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinit
 			}
 		}
 		if _, last = envtest.InstallCRDs(cfg, options); last == nil {
-			return nil
+			return envtest.WaitForCRDs(cfg, crds, options)
 		}
 	}
 	return fmt.Errorf("installing CRDs, tried %d times: %w", tries, last)
