@@ -111,9 +111,10 @@ func (q retry) refusedSince(retried bool) (since time.Time, noStep, refused bool
 	return later(since, q.incomplete), true, true
 }
 
-// allReady reports whether all pods are ready, and moves since to when the last one became
-// available.
+// allReady reports whether all pods that the Deployment counts are known and ready, and moves
+// since to when the last one became available.
 func (q retry) allReady(since *time.Time) bool {
+	var n int32
 	for i := range q.pods {
 		p := &q.pods[i]
 		if podstate.HasEnded(p) || p.DeletionTimestamp != nil && q.deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
@@ -124,8 +125,9 @@ func (q retry) allReady(since *time.Time) bool {
 			return false
 		}
 		*since = later(*since, ready.Add(time.Duration(q.deployment.Spec.MinReadySeconds)*time.Second))
+		n++
 	}
-	return true
+	return n >= q.deployment.Status.Replicas
 }
 
 func later(a, b time.Time) time.Time {

@@ -88,6 +88,7 @@ func TestRetried_ARolloutThatDoesNotContinue(t *testing.T) {
 		noStep              bool
 	}{
 		"complete":                        {pods: two, replicas: 2, updated: 2, last: at, lasts: time.Hour},
+		"a pod is not known yet":          {pods: two[1:], replicas: 2, updated: 1, lasts: time.Hour},
 		"a new pod is not ready":          {pods: []corev1.Pod{before, starting}, replicas: 2, updated: 1, lasts: time.Hour},
 		"in the first minute":             {pods: two, replicas: 2, updated: 1, lasts: 59 * time.Second, left: time.Second},
 		"after a minute":                  {pods: []corev1.Pod{before, ready, ended, deleted}, replicas: 2, updated: 1, lasts: time.Minute, want: at, left: time.Minute, noStep: true},
