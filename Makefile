@@ -249,11 +249,6 @@ test: bin/cluster bin/sharedserver ## Run all tests
 	@$(MAKE) --jobs=2 --output-sync=line test-e2e test-unit WHOLE=1
 	@$(MAKE) --jobs=2 --output-sync test-envtest test-chart WHOLE=1
 
-.PHONY: test-without-cluster
-test-without-cluster: ## Run the tests that need no cluster, the quick ones first
-	@$(MAKE) test-unit WHOLE=1
-	@$(MAKE) --jobs=2 --output-sync test-envtest test-chart WHOLE=1
-
 # With WHOLE, as in make test, packages that have tests against an API server are tested
 # by test-envtest alone, all tests of a package by one program: each costs seconds to build.
 WHOLE ?=

@@ -37,7 +37,7 @@ var (
 	}, common.ReasonRolloutHeld)
 	msgNoStep = waits.Define(message.Message{
 		Text: "The rollout does not continue, although all pods are ready. Check the admission webhooks of ReplicaSets, and the kube-controller-manager. The step is tried again once a minute.",
-		When: "All pods have been ready for a minute, some of the earlier revision.",
+		When: "All pods have been ready for a minute, and the Deployment is not complete.",
 	}, common.ReasonProgressing)
 	msgOneNode = ready.Define(message.Message{
 		Text: "All pods are on node \"{name}\". If others can run them, rollout.restartedAt distributes them.",

@@ -70,6 +70,7 @@ type retry struct {
 	paused, held bool
 }
 
+// retry returns what retried depends on. c are the conditions of the object.
 func (m *Model) retry(c []metav1.Condition, paused bool) retry {
 	d := m.observed.Deployment
 	q := retry{deployment: d, pods: m.observed.Pods, now: m.observed.Now, paused: paused, held: m.Decision.Canary()}

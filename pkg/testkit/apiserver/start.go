@@ -17,8 +17,8 @@ import (
 )
 
 // tries is how often something is tried. envtest gives the default namespace 5 seconds, and
-// the API server gives a write 34 (requestTimeoutUpperBound), of which a CRD needs one or two
-// on an idle machine.
+// the API server gives a write 34 (requestTimeoutUpperBound), of which a CRD needs 0.8 on an
+// idle machine.
 const tries = 5
 
 // Start starts the API server of env with its CRDs and webhooks. The caller stops env,
@@ -36,9 +36,9 @@ func Start(env *envtest.Environment) (*rest.Config, error) {
 	for range tries {
 		cfg, err := env.Start()
 		if err == nil {
-			err = InstallFiles(cfg, paths...)
-		}
-		if err == nil {
+			if err := InstallFiles(cfg, paths...); err != nil {
+				return nil, errors.Join(err, env.Stop())
+			}
 			return cfg, nil
 		}
 		last = errors.Join(err, env.Stop())
@@ -57,7 +57,7 @@ func InstallFiles(cfg *rest.Config, paths ...string) error {
 }
 
 // InstallCRDs installs CRDs, and waits until they are served. Those that are as stated are
-// not written, because that costs the API server a second each.
+// not written, because that costs the API server up to 0.8 s each.
 func InstallCRDs(cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	c, err := client.New(cfg, client.Options{})
 	if err != nil {
